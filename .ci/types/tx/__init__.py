@@ -1,0 +1,1 @@
+../../../model/api/__init__.py

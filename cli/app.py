@@ -1,0 +1,304 @@
+"""The command line: names, options and help. Only typer and the standard library are imported before a command runs,
+so that help, completion and mistakes in the command line are answered at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from ..model.errors import TxError, UsageError
+from .text_io import DEVICES, ExitStatus, complain
+
+EXIT_CODES = (
+    "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 something was cut or looped (only with --strict), 130 interrupted."
+)
+HINT_DASH = 'a text that begins with "-" needs "--" before it: tx translate -- "-5 degrees"'
+
+# UsageError of the command-line parser, in whichever of its two homes (click, or typer's own copy) typer has it.
+ParserError: Any = typer.BadParameter.__base__
+
+
+class _AsGiven:
+    """Hands an option's text to the command unchanged. Every option here is text or a flag, and typer's own conversion
+    would first import a validation library for longer than the whole of `tx --help` may take."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None and (param.multiple or param.nargs == -1):
+            return ()
+        return value
+
+
+class _PlainParams:
+    """What _Command and _Group share: every parameter, typer's own included, takes its value as given."""
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if hasattr(param, "_runtime_param"):  # typer 0.29 and later
+                param._runtime_param = _AsGiven()
+        return params
+
+
+class _Command(_PlainParams, TyperCommand):
+    pass
+
+
+class _Group(_PlainParams, TyperGroup):
+    pass
+
+
+_debug = False
+
+
+def _set_debug(value: bool) -> None:
+    global _debug
+    _debug = _debug or value
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        from .. import __version__
+
+        typer.echo(f"tx {__version__}")
+        raise typer.Exit()
+
+
+def _help_if_alone(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help(), err=True)
+        raise typer.Exit(ExitStatus.USAGE)
+
+
+def _group(text: str, **settings: Any) -> typer.Typer:
+    names = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(
+        cls=_Group,
+        help=text,
+        epilog=EXIT_CODES,
+        context_settings=names,
+        invoke_without_command=True,
+        rich_markup_mode=None,  # plain text: no boxes, no markup, no colour codes, in pipes and files too
+        pretty_exceptions_enable=False,
+        **settings,
+    )
+
+
+app = _group(
+    """Translation by one small Transformer, offline.
+
+    \b
+    Examples:
+      tx translate "I love NLP"
+      echo "我们明天在哪里见面？" | tx translate
+      tx translate -i letter.txt -o letter.zh.txt
+      tx evaluate translate dev.tsv
+    """
+)
+evaluation = _group(
+    """Measures a model on a file of your own.
+
+    \b
+    Examples:
+      tx evaluate translate dev.tsv
+      tx evaluate translate dev.tsv --from en --to zh --limit 200
+    """
+)
+app.add_typer(evaluation, name="evaluate")
+evaluation.callback()(_help_if_alone)
+
+Text = str | None
+Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show a traceback with an error.")]
+From = Annotated[Text, typer.Option("--from", metavar="LANG", help="Language of the input (default: detected).")]
+To = Annotated[Text, typer.Option("--to", metavar="LANG", help="Language wanted (default: en for zh, else zh).")]
+Model = Annotated[
+    Text, typer.Option("--model", metavar="NAME|PATH", help="Model (default: $TX_MODEL, else that of tx itself).")
+]
+OnlyFrom = Annotated[Text, typer.Option("--from", metavar="LANG", help="Only directions from this language.")]
+OnlyTo = Annotated[Text, typer.Option("--to", metavar="LANG", help="Only directions to this language.")]
+Beam = Annotated[Text, typer.Option("--beam", metavar="N", help="Width of the search; 1 is fastest.")]
+BatchSize = Annotated[
+    Text, typer.Option("--batch-size", metavar="N", help="Segments computed at once; no influence on the result.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+Threads = Annotated[Text, typer.Option("--threads", metavar="N", envvar="TX_THREADS", help="Processor threads to use.")]
+Device = Annotated[
+    str,
+    typer.Option("--device", metavar="DEVICE", help="cpu, cuda or auto.", autocompletion=lambda: list(DEVICES)),
+]
+
+
+@app.callback()
+def root(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    _help_if_alone(ctx)
+
+
+@app.command(cls=_Command, epilog=EXIT_CODES)
+def translate(
+    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Text; - is the standard input.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("-i", "--input", metavar="FILE", help="Read this file; may be repeated.")
+    ] = None,
+    output: Annotated[
+        Text, typer.Option("-o", "--output", metavar="FILE", help="Write here; the file appears when it is complete.")
+    ] = None,
+    source: From = None,
+    target: To = None,
+    model: Model = None,
+    beam: Beam = None,
+    batch_size: BatchSize = None,
+    as_json: Json = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if anything was cut or looped.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
+    encoding: Annotated[
+        str, typer.Option("--encoding", metavar="NAME", help="Encoding of the input; output is always UTF-8.")
+    ] = "utf-8",
+    threads: Threads = None,
+    device: Device = "cpu",
+    debug: Debug = False,
+) -> int:
+    """Translates text, files or the standard input: one line out for one line in, in order.
+
+    \b
+    Examples:
+      tx translate "I love NLP"
+      tx translate -- "-5 degrees"
+      cat notes.txt | tx translate --to zh > notes.zh.txt
+      tx translate -i a.txt -i b.txt -o both.txt --json
+
+    Blank lines, spaces at the ends of a line and line ends stay as they are. The language of each line is detected
+    unless --from or --to says it. A line too long for the model is translated in parts, with a warning.
+    """
+    from . import commands
+
+    return commands.translate(
+        list(text or ()),
+        list(files or ()),
+        output,
+        source=source,
+        target=target,
+        model=model,
+        beam=beam,
+        batch_size=batch_size,
+        as_json=as_json,
+        strict=strict,
+        quiet=quiet,
+        encoding=encoding,
+        threads=threads,
+        device=device,
+    )
+
+
+@evaluation.command("translate", cls=_Command, epilog=EXIT_CODES)
+def evaluate_translate(
+    path: Annotated[str, typer.Argument(metavar="DEV.tsv", help="English, a tab, Chinese on each line; may be .gz.")],
+    source: OnlyFrom = None,
+    target: OnlyTo = None,
+    model: Model = None,
+    beam: Beam = None,
+    batch_size: BatchSize = None,
+    limit: Annotated[Text, typer.Option("--limit", metavar="N", help="Use the first N lines only.")] = None,
+    as_json: Json = False,
+    threads: Threads = None,
+    device: Device = "cpu",
+    debug: Debug = False,
+) -> int:
+    """Prints BLEU and chrF of every direction the model has, with the signatures of sacreBLEU.
+
+    \b
+    Examples:
+      tx evaluate translate dev.tsv
+      tx evaluate translate dev.tsv --from en --to zh --limit 200
+    """
+    from . import commands
+
+    return commands.evaluate_translate(
+        path,
+        source=source,
+        target=target,
+        model=model,
+        beam=beam,
+        batch_size=batch_size,
+        limit=limit,
+        as_json=as_json,
+        threads=threads,
+        device=device,
+    )
+
+
+def _run(arguments: Sequence[str]) -> int:
+    command = typer.main.get_command(app)
+    name = Path(sys.argv[0]).stem
+    name = name if name in ("tx", "tx-nlp") else "tx"
+    if f"_{name}_COMPLETE".replace("-", "_").upper() in os.environ:
+        command.main(prog_name=name)  # prints completions and exits
+    try:
+        with command.make_context(name, list(arguments)) as context:
+            return int(command.invoke(context) or ExitStatus.OK)
+    except typer.Exit as request:
+        return int(request.exit_code)
+    except ParserError as error:
+        hints = [HINT_DASH] if hasattr(error, "option_name") else []
+        path = error.ctx.command_path if error.ctx else name
+        hints.append(f"see {path} --help")
+        complain(f"{error.format_message()} ({'; '.join(hints)})")
+        return ExitStatus.USAGE
+
+
+def _silence() -> None:
+    """Points the standard streams at nothing, so that the interpreter's own last flush meets no broken pipe."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nothing, descriptor)
+
+
+def _report(error: Exception) -> int:
+    if _debug or os.environ.get("TX_DEBUG", "0") not in ("", "0"):
+        traceback.print_exception(error)
+    if isinstance(error, TxError):
+        complain(str(error))
+        return ExitStatus.USAGE if isinstance(error, UsageError) else ExitStatus.FAILED
+    complain(f"unexpected {type(error).__name__}: {error} (run again with --debug for a traceback)")
+    return ExitStatus.FAILED
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs `tx` with `arguments` (default: those of the process) and returns its exit status."""
+    global _debug
+    _debug = False
+    try:
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                if hasattr(stream, "reconfigure"):  # help and messages are UTF-8 under every locale, as results are
+                    stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+            status = _run(sys.argv[1:] if arguments is None else arguments)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return int(status)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            return int(_report(error))
+    except BrokenPipeError:  # whoever read our output has seen enough
+        _silence()
+        return int(ExitStatus.OK)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends the process at once
+        return int(ExitStatus.INTERRUPTED)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

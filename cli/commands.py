@@ -1,0 +1,203 @@
+"""The commands behind the names: check the options, read, ask the pipeline, write. Heavy imports arrive here."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..model.errors import TxError, UsageError
+from .text_io import DEVICES, ExitStatus, Line, Output, check_encoding, complain, open_sources
+
+if TYPE_CHECKING:
+    from ..model.pipeline import Translator
+    from ..model.results import Translation
+
+LOOK_AHEAD = 256  # lines that are translated together when they are there already
+BATCH_SIZE = 32
+
+SHORT_HELP = """\
+usage: tx translate [TEXT]... [-i FILE]... [-o FILE] [options]
+
+  tx translate "I love NLP"
+  cat notes.txt | tx translate --to zh > notes.zh.txt
+
+tx translate --help says more.
+"""
+
+WARNINGS = {
+    "split": "longer than the model takes at once; translated in parts",
+    "cut": "the translation reached the length limit and was cut",
+    "looped": "the translation repeated itself; the repetition was removed",
+}
+LOSSES = {"cut", "looped"}  # flags that mean that something may be missing: exit status 3 under --strict
+
+
+def whole_number(option: str, value: str | None, low: int, high: int) -> int | None:
+    """The value of a numeric option, None where it was not given. Raises UsageError outside low … high."""
+    if value is None:
+        return None
+    if value.isascii() and value.isdigit() and low <= int(value[:10]) <= high and len(value) <= 10:
+        return int(value)
+    raise UsageError(f"{option} needs a whole number from {low} to {high}, not {value!r}")
+
+
+def load_translator(model: str | None, device: str, threads: int | None) -> Translator:
+    """Imports the pipeline and loads the model. `device` "auto" means cuda where there is one."""
+    if device not in DEVICES:
+        raise UsageError(f"--device must be one of {', '.join(DEVICES)}, not {device!r}")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # or it warns on the standard error after a fork
+    if device == "auto":
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    from ..model.pipeline import Translator
+
+    return Translator(model, device=device, threads=threads)
+
+
+def translate(
+    texts: Sequence[str],
+    files: Sequence[str],
+    output: str | None,
+    *,
+    source: str | None,
+    target: str | None,
+    model: str | None,
+    beam: str | None,
+    batch_size: str | None,
+    as_json: bool,
+    strict: bool,
+    quiet: bool,
+    encoding: str,
+    threads: str | None,
+    device: str,
+) -> ExitStatus:
+    """`tx translate`: one line out for one line in. Numbers come as the user wrote them and are checked here."""
+    if texts and files:
+        raise UsageError("give TEXT or -i FILE, not both")
+    on_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if not texts and not files and on_terminal:
+        print(SHORT_HELP, end="", file=sys.stderr)
+        return ExitStatus.USAGE
+    beam_size = whole_number("--beam", beam, 1, 64)
+    rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
+    n_threads = whole_number("--threads", threads, 1, 1024)
+    encoding = check_encoding(encoding)
+    sources = open_sources(texts, files)
+    incomplete = False
+    with Output(output) as out:
+        translator = load_translator(model, device, n_threads)
+        translator.translate([], source=source, target=target)  # an unknown language fails before anything is read
+        if on_terminal and not quiet and any(s.name == "stdin" for s in sources):
+            complain("reading lines from the terminal; Ctrl-D ends", kind="note")
+        ended = True  # whether the last line written has its end; a file may lack it, and another may follow
+        for origin in sources:
+            for lines in origin.batches(encoding, max(LOOK_AHEAD, rows)):
+                results = _translate_lines(translator, lines, source, target, beam_size, rows)
+                written = "" if ended else "\n"
+                for line, result in zip(lines, results, strict=True):
+                    written += _as_json(line, result, source, target) if as_json else _as_text(line, result) + line.end
+                out.write(written)
+                ended = as_json or bool(lines[-1].end)
+                for line, result in zip(lines, results, strict=True):
+                    flags = result.flags if result else ()
+                    incomplete = incomplete or not LOSSES.isdisjoint(flags)
+                    for flag in flags:
+                        if flag in WARNINGS and not quiet:
+                            complain(f"{line.place}: {WARNINGS[flag]}", kind="warning")
+    return ExitStatus.INCOMPLETE if strict and incomplete else ExitStatus.OK
+
+
+def _translate_lines(
+    translator: Translator,
+    lines: Sequence[Line],
+    source: str | None,
+    target: str | None,
+    beam_size: int | None,
+    batch_size: int,
+) -> list[Translation | None]:
+    """One result for each line, None for a blank one: a model asked about nothing would make something up."""
+    asked = [i for i, line in enumerate(lines) if line.text.strip()]
+    results: list[Translation | None] = [None] * len(lines)
+    if asked:
+        texts = [lines[i].text.strip() for i in asked]
+        answers = translator.translate(texts, source=source, target=target, beam_size=beam_size, batch_size=batch_size)
+        for i, answer in zip(asked, answers, strict=True):
+            results[i] = answer
+    return results
+
+
+def _as_text(line: Line, result: Translation | None) -> str:
+    """The translation on one line, with the line's own spaces before and after it."""
+    if result is None:
+        return line.text
+    core = line.text.strip()
+    start = line.text.index(core)
+    translation = result.text.replace("\r\n", " ").replace("\n", " ")
+    return line.text[:start] + translation + line.text[start + len(core) :]
+
+
+def _as_json(line: Line, result: Translation | None, source: str | None, target: str | None) -> str:
+    """One JSON object and a line end. A score that is no number of JSON's (an infinity) becomes null."""
+    record: dict[str, Any] = {
+        "source": line.text,
+        "translation": _as_text(line, result),
+        "from": result.source_language if result else source,
+        "to": result.target_language if result else target,
+        "score": result.score if result else 0.0,
+        "flags": list(result.flags) if result else ["copied"],
+    }
+    record["score"] = round(record["score"], 4) if math.isfinite(record["score"]) else None
+    return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def evaluate_translate(
+    path: str,
+    *,
+    source: str | None,
+    target: str | None,
+    model: str | None,
+    beam: str | None,
+    batch_size: str | None,
+    limit: str | None,
+    as_json: bool,
+    threads: str | None,
+    device: str,
+) -> ExitStatus:
+    """`tx evaluate translate`: BLEU and chrF of every asked direction, each with the signature of sacreBLEU."""
+    beam_size = whole_number("--beam", beam, 1, 64)
+    rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
+    first = whole_number("--limit", limit, 1, 10**9)
+    n_threads = whole_number("--threads", threads, 1, 1024)
+    try:
+        import sacrebleu  # noqa: F401 - asked for before the model is loaded, to fail at once
+    except ModuleNotFoundError:
+        raise TxError('scores need sacrebleu: pip install "tx-transformer[eval]"') from None
+    with Output(None) as out:
+        translator = load_translator(model, device, n_threads)
+        pairs = [p for p in translator.pairs if source in (None, p[0]) and target in (None, p[1])]
+        if not pairs:
+            known = ", ".join(f"{a} to {b}" for a, b in translator.pairs)
+            asked = f"from {source or 'any language'} to {target or 'any language'}"
+            raise UsageError(f"this model does not translate {asked}, but {known}")
+        from ..model.evaluation import evaluate_translation
+
+        for pair in pairs:
+            scores = evaluate_translation(translator, path, pair[0], pair[1], beam_size, rows, first)
+            record = {"from": pair[0], "to": pair[1], **scores}
+            out.write(json.dumps(record, ensure_ascii=False) + "\n" if as_json else _score_report(path, record))
+    return ExitStatus.OK
+
+
+def _score_report(path: str, record: dict[str, Any]) -> str:
+    """Three lines for people: what was measured, and two scores with the settings that they depend on."""
+    signatures = record["signatures"]
+    return (
+        f"{record['from']} to {record['to']}: {path}, {record['n']} lines in {record['seconds']:.1f} s\n"
+        f"  BLEU {record['bleu']:.1f}  {signatures['bleu']}\n"
+        f"  chrF {record['chrf']:.1f}  {signatures['chrf']}\n"
+    )

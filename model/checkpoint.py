@@ -1,0 +1,411 @@
+"""A model on disk: one folder of plain files, checked whole before anything of it is used.
+
+    config.json         CheckpointConfig: architecture, special pieces, tasks, settings of the search
+    model.safetensors   the weights, by the names of `Transformer.state_dict()`, fp16 unless saved otherwise
+    tokenizer.json      the vocabulary
+    README.md           the card: what it was trained on, how, what it scores
+    manifest.json       size and sha256 of each of the other files
+
+Files that could run code when they are opened (pickles, and the zip archives that hold them) are refused unread.
+Only the standard library is imported at the top: names and configurations are read without NumPy or PyTorch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .config import CheckpointConfig
+from .errors import CheckpointError, ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .tokenizer import Tokenizer
+    from .transformer import Transformer
+
+CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
+MANIFEST = "manifest.json"
+CHECKED = (CONFIG, WEIGHTS, TOKENIZER, CARD)  # the files that the manifest vouches for
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+WEIGHTS_DIR = Path(__file__).parent.parent / "weights"
+DEFAULT_MODEL = "en-zh"
+READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose files have been checked. `tensors` are read from the file as they are asked for."""
+
+    config: CheckpointConfig
+    tokenizer: Tokenizer
+    tensors: TensorFile
+    path: Path
+
+
+class TensorFile(Mapping[str, "np.ndarray[Any, Any]"]):
+    """The tensors of a safetensors file by name, each read when asked for. `shapes` costs the header only."""
+
+    def __init__(self, path: Path) -> None:
+        import safetensors
+
+        try:
+            open_file: Any = safetensors.safe_open  # its methods have no annotations
+            self._file = open_file(str(path), framework="np")
+            names: list[str] = self._file.keys()
+            self.shapes: dict[str, tuple[int, ...]] = {n: tuple(self._file.get_slice(n).get_shape()) for n in names}
+        except (safetensors.SafetensorError, OSError) as error:
+            raise CheckpointError(f"{path} is not a readable safetensors file: {one_line(error)}") from error
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        if name not in self.shapes:
+            raise KeyError(name)
+        tensor: np.ndarray[Any, Any] = self._file.get_tensor(name)
+        return tensor
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+
+# --- which folder ---
+
+
+def installed_models() -> list[str]:
+    """Names of the models that came with the package."""
+    if not WEIGHTS_DIR.is_dir():
+        return []
+    return sorted(folder.name for folder in WEIGHTS_DIR.iterdir() if (folder / CONFIG).is_file())
+
+
+def resolve_model(model: str | os.PathLike[str] | None = None) -> Path:
+    """The path that a model's name or path stands for; None is the environment's TX_MODEL, else "en-zh".
+
+    The name of an installed model comes before a file of the same name in the current folder (write `./NAME` for
+    that one). Raises CheckpointError where there is neither.
+    """
+    wanted = os.fspath(model) if model is not None else os.environ.get("TX_MODEL") or DEFAULT_MODEL
+    if wanted in installed_models():
+        return WEIGHTS_DIR / wanted
+    path = Path(wanted)
+    with _reading(path):
+        if not wanted or not path.exists():
+            raise _no_such_model(wanted)
+    return path
+
+
+def _no_such_model(wanted: str) -> CheckpointError:
+    names = ", ".join(installed_models()) or "none"
+    return CheckpointError(f"no model {wanted!r}: no such folder, and no installed model of that name (there: {names})")
+
+
+def _folder(path: Path) -> Path:
+    """The checkpoint's folder; raises CheckpointError for a path that is none, before reading any weights."""
+    with _reading(path):
+        exists, is_file = path.exists(), path.is_file()
+    if not exists:
+        raise _no_such_model(str(path))
+    if is_file:
+        _refuse_pickle(path)
+        if path.name == WEIGHTS:
+            return _folder(path.parent)
+        if path.suffix == ".safetensors":
+            raise CheckpointError(f"{path} holds weights only: give a folder with {WEIGHTS}, {CONFIG} and {TOKENIZER}")
+        raise CheckpointError(f"{path} is not a model: give the folder of a checkpoint")
+    with _reading(path):
+        names = sorted(entry.name for entry in path.iterdir())
+    if WEIGHTS in names:
+        _refuse_pickle(path / WEIGHTS)
+    else:
+        for name in names:
+            if name.endswith(PICKLE_SUFFIXES):
+                _refuse_pickle(path / name)
+    missing = [name for name in (*CHECKED, MANIFEST) if name not in names]
+    if missing:
+        raise CheckpointError(f"{path} is not a complete checkpoint: {', '.join(missing)} missing")
+    return path
+
+
+def _refuse_pickle(path: Path) -> None:
+    """Raises CheckpointError if the file is a pickle or a zip archive, by its name or its first bytes.
+
+    The first eight bytes of a safetensors file are the length of its header, which may look like either; the ninth
+    is always an opening brace.
+    """
+    with _reading(path), path.open("rb") as file:
+        start = file.read(9)
+    kind = ""
+    if path.suffix in PICKLE_SUFFIXES or (start[:1] == b"\x80" and start[8:] != b"{"):
+        kind = "a pickle"
+    if start[:2] == b"PK" and start[8:] != b"{":
+        kind = "a zip archive"
+    if kind:
+        raise CheckpointError(
+            f"{path} is {kind}, which could run code when opened: not read; convert it to safetensors first"
+        )
+
+
+# --- reading ---
+
+
+def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Reads and checks a checkpoint's folder (or the model.safetensors in it).
+
+    Every file is compared with the manifest, so a truncated or damaged one is never used; reading 40 MB costs about
+    0.03 s. Names and shapes of the tensors are compared with the architecture by `load_transformer`, and whether
+    their values are finite by `save_checkpoint`. Raises CheckpointError: one line with the file and what is wrong.
+    """
+    from .tokenizer import Tokenizer
+
+    folder = _folder(Path(path))
+    _check_manifest(folder)
+    try:
+        config = CheckpointConfig.from_json(_read_json(folder / CONFIG))
+    except ConfigError as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{folder / CONFIG} has a value of the wrong kind: {one_line(error)}") from error
+    tokenizer = Tokenizer.from_file(folder / TOKENIZER)
+    _check_ids(config, tokenizer.vocab_size, folder)
+    return Checkpoint(config, tokenizer, TensorFile(folder / WEIGHTS), folder)
+
+
+def load_transformer(checkpoint: Checkpoint, device: str = "cpu") -> Transformer:
+    """The checkpoint's model in evaluation mode, with fp32 parameters on `device`.
+
+    Raises CheckpointError if names or shapes of the tensors are not exactly those of the architecture.
+    """
+    import safetensors
+    import safetensors.torch
+    from torch.overrides import TorchFunctionMode
+
+    from .transformer import Transformer
+
+    class Uninitialised(TorchFunctionMode):
+        """Leaves new parameters as they are: each is replaced by its tensor. (PyTorch's way to build a module without
+        storage, the meta device, imports 800 modules for its initialisers: over a second from a cold start.)"""
+
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if getattr(func, "__module__", "") == "torch.nn.init":
+                return args[0] if args else kwargs["tensor"]
+            return func(*args, **kwargs)
+
+    with Uninitialised():
+        model = Transformer(checkpoint.config.model)
+    path = checkpoint.path / WEIGHTS
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    check_tensors(checkpoint.tensors.shapes, expected, path)
+    try:
+        tensors = safetensors.torch.load_file(path, device=device)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} cannot be read: {one_line(error)}") from error
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise CheckpointError(f"{path}: tensor {name} is {tensor.dtype}, not floating point")
+    model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, assign=True)
+    return model.eval()
+
+
+def check_tensors(
+    found: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]], path: str | os.PathLike[str]
+) -> None:
+    """Raises CheckpointError unless both have the same names with the same shapes; `path` is for the message."""
+    misshapen = [
+        f"{name} ({_shape(found[name])} instead of {_shape(expected[name])})"
+        for name in expected
+        if name in found and found[name] != expected[name]
+    ]
+    faults = {
+        "missing": [name for name in expected if name not in found],
+        "unexpected": [name for name in found if name not in expected],
+        "misshapen": misshapen,
+    }
+    told = [f"{kind}: {_some(names)}" for kind, names in faults.items() if names]
+    if told:
+        raise CheckpointError(f"{path} does not fit the architecture in {CONFIG}; tensors {'; '.join(told)}")
+
+
+def _shape(sizes: Sequence[int]) -> str:
+    return "×".join(str(size) for size in sizes) or "scalar"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _check_manifest(folder: Path) -> None:
+    path = folder / MANIFEST
+    manifest = _read_json(path)
+    if set(manifest) != {"files", "total_bytes"} or not isinstance(manifest["files"], dict):
+        raise CheckpointError(f"{path} is damaged: it must have exactly the sections files and total_bytes")
+    files = manifest["files"]
+    if set(files) != set(CHECKED):
+        raise CheckpointError(f"{path} is damaged: it must list exactly {', '.join(CHECKED)}")
+    for name, entry in files.items():
+        if not isinstance(entry, dict) or set(entry) != {"bytes", "sha256"} or type(entry["bytes"]) is not int:
+            raise CheckpointError(f"{path} is damaged: the entry of {name} must have bytes and sha256")
+        _check_size(folder / name, entry["bytes"])
+    if manifest["total_bytes"] != sum(entry["bytes"] for entry in files.values()):
+        raise CheckpointError(f"{path} is damaged: total_bytes is not the sum of the files' sizes")
+    for name, entry in files.items():
+        if _sha256(folder / name) != entry["sha256"]:
+            raise CheckpointError(f"{folder / name} is damaged: its sha256 differs from {MANIFEST}; get it again")
+
+
+def _check_size(path: Path, expected: int) -> None:
+    with _reading(path):
+        size = path.stat().st_size
+    if size != expected:
+        what = "incomplete" if size < expected else "not the file that was saved"
+        raise CheckpointError(f"{path} is {what}: expected {expected} bytes, found {size}; get it again")
+
+
+def _check_ids(config: CheckpointConfig, pieces: int, folder: Path) -> None:
+    """Every id in the configuration must be a row of the embeddings, and so must every piece of the tokenizer."""
+    rows = min(config.model.src_vocab_size, config.model.tgt_vocab_size)
+    if pieces > rows:
+        raise CheckpointError(f"{folder / TOKENIZER} has {pieces} pieces, but {CONFIG} has room for {rows}")
+    ids: dict[str, tuple[int | None, ...]] = {"generation.suppress": config.generation.suppress}
+    for name in ("pad", "eos", "decoder_start", "bos", "unk"):
+        ids[f"special.{name}"] = (getattr(config.special, name),)
+    for name, task in config.tasks.items():
+        ids[f"tasks.{name}"] = task.src_prefix + task.tgt_prefix
+    for name, values in ids.items():
+        for value in values:
+            if value is not None and not (isinstance(value, int) and 0 <= value < rows):
+                raise CheckpointError(f"{folder / CONFIG}: {name} has {value!r}, which is not the id of a piece")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turns whatever the system says about `path` (no permission, a folder, a disk fault) into a CheckpointError."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    with _reading(path):
+        content = path.read_bytes()
+    try:
+        values = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is not valid JSON: {one_line(error)}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")
+    return values
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with _reading(path), path.open("rb") as file:
+        while block := file.read(READ_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def one_line(error: BaseException) -> str:
+    """The error's own words on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# --- writing ---
+
+
+def save_checkpoint(
+    path: str | os.PathLike[str],
+    config: CheckpointConfig,
+    tensors: Mapping[str, Any],
+    tokenizer_json: str,
+    card: str,
+    *,
+    dtype: str = "float16",
+) -> Path:
+    """Writes a checkpoint's folder, whole or not at all, and returns its path.
+
+    `tensors` are NumPy arrays or PyTorch tensors by name, stored as `dtype` (float16 or float32). The folder is
+    written beside its place and renamed into it; a checkpoint that is there already is replaced, anything else is
+    left alone. Raises CheckpointError for that, and for values that are not finite in `dtype`.
+    """
+    from safetensors.numpy import save
+
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise CheckpointError(f"{path} is a file: choose another place for the checkpoint")
+    if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file():
+        raise CheckpointError(f"{path} is there already and is not a checkpoint: choose another place for this one")
+    contents = {
+        CONFIG: (json.dumps(config.to_json(), indent=2, ensure_ascii=False) + "\n").encode(),
+        WEIGHTS: save({name: _array(name, tensor, dtype) for name, tensor in tensors.items()}),
+        TOKENIZER: tokenizer_json.encode(),
+        CARD: card.encode(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        beside.mkdir()
+        for name, content in contents.items():
+            _write(beside / name, content)
+        write_manifest(beside)
+        _replace(path, beside)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return path
+
+
+def write_manifest(folder: str | os.PathLike[str]) -> None:
+    """Writes the manifest of a folder from the files in it, for a card that was edited by hand."""
+    folder = Path(folder)
+    sizes = {name: (folder / name).stat().st_size for name in CHECKED}
+    files = {name: {"bytes": sizes[name], "sha256": _sha256(folder / name)} for name in CHECKED}
+    manifest = {"files": files, "total_bytes": sum(sizes.values())}
+    _write(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+
+
+def _array(name: str, tensor: Any, dtype: str) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    if dtype not in ("float16", "float32"):
+        raise CheckpointError(f"weights are stored as float16 or float32, not {dtype}")
+    values = tensor.detach().cpu().float().numpy() if hasattr(tensor, "detach") else np.asarray(tensor)
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(values, dtype=dtype)
+    if not np.isfinite(array).all():
+        raise CheckpointError(f"tensor {name} has values that are not finite as {dtype}: nothing was saved")
+    return array
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _replace(path: Path, new: Path) -> None:
+    """Puts the folder `new` in the place of `path`; the old one is removed only once the new one is there."""
+    if not path.exists():
+        new.rename(path)
+        return
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    path.rename(old)
+    try:
+        new.rename(path)
+    except OSError:
+        old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

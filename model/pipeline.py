@@ -1,0 +1,245 @@
+"""Text in, text out: where language, segments, tokenizer, model and search meet."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from . import segment
+from .checkpoint import Checkpoint, load_checkpoint, load_transformer, resolve_model
+from .config import GenerationConfig, Task
+from .errors import ConfigError, InputError, UsageError
+from .results import Hypothesis, Translation
+
+if TYPE_CHECKING:
+    from .torch_engine import TorchStepper
+
+# The longest segment fed at once. Training sees single sentences, few of them over 100 pieces, and a model copes badly
+# with positions it has rarely seen; and twice this, the usual room for an output, stays under max_length (512).
+MAX_SOURCE_PIECES = 200
+MAX_THREADS = 4  # matrices this small gain nothing from more
+BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # what parts lines and columns; no segment holds any
+
+Job = tuple[str, tuple[int, ...]]  # a task's name and the source pieces of one segment; equal jobs are done once
+
+
+@dataclass
+class _Plan:
+    """What is to be done for one text: its segments, and a job for each that is to be translated (else None)."""
+
+    text: str
+    source: str
+    target: str
+    segments: list[segment.Segment]
+    jobs: list[Job | None]
+    flags: set[str]
+
+
+class Translator:
+    """A model that translates texts. Its files are opened by the first text that needs them.
+
+    `model` is the name of an installed model or a path (None: the environment's TX_MODEL, else "en-zh"). `threads` is
+    how many cores PyTorch may use, a setting of the whole process; by default at most four.
+    """
+
+    def __init__(self, model: str | Path | None = None, *, device: str = "cpu", threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise UsageError(f"threads must be at least 1, not {threads}")
+        self.path = resolve_model(model)
+        self.device, self.threads = device, threads
+
+    @functools.cached_property
+    def checkpoint(self) -> Checkpoint:
+        return load_checkpoint(self.path)
+
+    @functools.cached_property
+    def _tasks(self) -> dict[tuple[str, str], str]:
+        tasks = self.checkpoint.config.tasks.items()
+        return {(task.source, task.target): name for name, task in tasks if name.startswith("translate:")}
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The directions that the model translates in, as (source, target) language codes."""
+        return list(self._tasks)
+
+    @functools.cached_property
+    def _stepper(self) -> TorchStepper:
+        import torch
+
+        from .torch_engine import TorchStepper
+
+        try:
+            # An empty tensor is the one sure way to learn whether a device is there.
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise UsageError(f"no device {self.device!r} on this machine; use cpu") from error
+        torch.set_num_threads(self.threads or min(MAX_THREADS, torch.get_num_threads()))
+        return TorchStepper(load_transformer(self.checkpoint, self.device), self.checkpoint.config.special.pad)
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        beam_size: int | None = None,
+        batch_size: int = 32,
+        settings: GenerationConfig | None = None,
+    ) -> list[Translation]:
+        """Translates each text, and returns one Translation for each, in order.
+
+        Without `source` the language is guessed for each text; without `target` Chinese goes to English and all else
+        to Chinese. A text without letters, and one that is in an explicit `target` already, is returned as it is.
+        Segments of all texts are translated together, `batch_size` at a time; results do not depend on that.
+        `settings` replace the model's own settings of the search, `beam_size` one of them.
+
+        Raises UsageError for a direction that the model does not have or a setting out of range, InputError for text
+        that UTF-8 cannot hold, CheckpointError for a model that cannot be read.
+        """
+        if isinstance(texts, str):
+            raise UsageError("texts must be a list of strings, not one string")
+        if batch_size < 1:
+            raise UsageError(f"batch size must be at least 1, not {batch_size}")
+        self._check_languages(source, target)
+        plans = [self._plan(number, text, source, target) for number, text in enumerate(texts, start=1)]
+        jobs = dict.fromkeys(job for plan in plans for job in plan.jobs if job is not None)
+        outputs = self._generate(list(jobs), batch_size, beam_size, settings) if jobs else {}
+        return [self._finish(plan, outputs) for plan in plans]
+
+    def _check_languages(self, source: str | None, target: str | None) -> None:
+        if source is None and target is None:
+            return
+        if source == target:
+            raise UsageError(f"source and target language are both {source!r}: nothing to translate")
+        if not any(source in (None, s) and target in (None, t) for s, t in self.pairs):
+            raise self._no_pair(source or "any language", target or "any language")
+
+    def _no_pair(self, source: str, target: str) -> UsageError:
+        known = ", ".join(f"{s} → {t}" for s, t in self.pairs) or "nothing"
+        return UsageError(f"the model in {self.path} does not translate {source} → {target}; it translates {known}")
+
+    def _plan(self, number: int, text: str, source: str | None, target: str | None) -> _Plan:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"text {number} has a lone surrogate at character {error.start + 1}: not Unicode"
+            ) from error
+        has_letters = any(map(str.isalpha, text))
+        language = source or segment.guess_language(text)
+        goal = target or ("en" if language == "zh" else "zh")
+        if not has_letters or language == goal:
+            return _Plan(text, language, goal, [], [], {"copied"} if has_letters else set())
+        if (language, goal) not in self._tasks:
+            raise self._no_pair(language, goal)
+        name = self._tasks[language, goal]
+        encode = self.checkpoint.tokenizer.encode
+        limit = self._source_limit(self.checkpoint.config.tasks[name])
+        segments = segment.split(text, lambda part: len(encode(part)) <= limit)
+        jobs = [(name, tuple(encode(part.text))) if part.translate else None for part in segments]
+        return _Plan(text, language, goal, segments, jobs, {"split"} if segment.was_split(segments) else set())
+
+    def _source_limit(self, task: Task) -> int:
+        """How many pieces a segment may have, next to the task's prefix and the end piece."""
+        model = self.checkpoint.config.model
+        if model.positions != "learned":
+            return MAX_SOURCE_PIECES
+        return max(1, min(MAX_SOURCE_PIECES, model.max_positions - len(task.src_prefix) - 1))
+
+    def _generate(
+        self, jobs: list[Job], batch_size: int, beam_size: int | None, settings: GenerationConfig | None
+    ) -> dict[Job, Hypothesis]:
+        """The best hypothesis for each job; jobs of like length share a batch, so that little of it is padding."""
+        from .generation import generate
+
+        config = self.checkpoint.config
+        search = settings or config.generation
+        if beam_size is not None:
+            try:
+                search = dataclasses.replace(search, beam_size=beam_size)
+            except ConfigError as error:
+                raise UsageError(str(error)) from error
+        outputs: dict[Job, Hypothesis] = {}
+        ordered = sorted(jobs, key=lambda job: (job[0], len(job[1])))
+        for name, task in config.tasks.items():
+            todo = [job for job in ordered if job[0] == name]
+            prefix = task.tgt_prefix or (config.special.decoder_start,)
+            for start in range(0, len(todo), batch_size):
+                batch = todo[start : start + batch_size]
+                src = [[*task.src_prefix, *ids, config.special.eos] for _, ids in batch]
+                found = generate(self._stepper, src, config=search, special=config.special, prefix=prefix)
+                outputs.update((job, best[0]) for job, best in zip(batch, found, strict=True))
+        return outputs
+
+    def _finish(self, plan: _Plan, outputs: dict[Job, Hypothesis]) -> Translation:
+        if not plan.segments:
+            return Translation(plan.text, plan.text, plan.source, plan.target, 0.0, tuple(sorted(plan.flags)))
+        texts: list[str] = []
+        log_prob, pieces = 0.0, 0
+        for part, job in zip(plan.segments, plan.jobs, strict=True):
+            if job is None:
+                continue
+            best = outputs[job]
+            text = BREAKS.sub(" ", self.checkpoint.tokenizer.decode(best.ids)).strip()
+            if not text:
+                # Nothing is dropped: what the model has no words for stays as it is.
+                text = part.text
+                plan.flags.add("copied")
+            texts.append(text)
+            log_prob += best.log_prob
+            pieces += len(best.ids) + best.finished  # the end piece is one of those that log_prob sums over
+            if best.looped:
+                plan.flags.add("looped")
+            elif not best.finished:
+                plan.flags.add("cut")
+        return Translation(
+            plan.text,
+            segment.join(plan.segments, texts, plan.target),
+            plan.source,
+            plan.target,
+            log_prob / pieces if pieces else 0.0,
+            tuple(sorted(plan.flags)),
+        )
+
+
+@functools.cache
+def _translator(path: Path) -> Translator:
+    return Translator(path)
+
+
+@overload
+def translate(
+    text: str,
+    source: str | None = None,
+    target: str | None = None,
+    model: str | Path | None = None,
+    beam_size: int | None = None,
+) -> str: ...
+@overload
+def translate(
+    text: list[str],
+    source: str | None = None,
+    target: str | None = None,
+    model: str | Path | None = None,
+    beam_size: int | None = None,
+) -> list[str]: ...
+def translate(
+    text: str | list[str],
+    source: str | None = None,
+    target: str | None = None,
+    model: str | Path | None = None,
+    beam_size: int | None = None,
+) -> str | list[str]:
+    """The translation of a text, or of each text of a list. A model stays loaded for the next call.
+
+    Languages, model and errors as in `Translator`; use that for scores and warnings.
+    """
+    translator = _translator(resolve_model(model).resolve())
+    texts = [text] if isinstance(text, str) else list(text)
+    results = [t.text for t in translator.translate(texts, source=source, target=target, beam_size=beam_size)]
+    return results[0] if isinstance(text, str) else results

@@ -1,0 +1,87 @@
+"""Cross-entropy over the vocabulary, forward and backward in one pass over small chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class _ChunkedCrossEntropy(torch.autograd.Function):
+    """The gradient of −log softmax is softmax − target, so it costs nothing more while the probabilities are at hand;
+    in chunks the [rows, V] matrices stay in the processor's cache and are never kept for a backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, table: Tensor, bias: Tensor, labels: Tensor, offset: Tensor | None, smoothing: float, chunk: int
+    ) -> tuple[Tensor, Tensor]:
+        dtype = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+        rows, weights = x.detach().to(dtype), table.detach().to(dtype)
+        bias = bias.detach()
+        grad_x, grad_table = torch.empty_like(x), torch.zeros_like(table)
+        grad_bias = torch.zeros_like(bias)
+        nll = loss = x.new_zeros((), dtype=torch.float32)
+        n_columns = len(weights)
+        for start in range(0, len(rows), chunk):
+            part, label = rows[start : start + chunk], labels[start : start + chunk, None]
+            logits = (part @ weights.T).float() + bias
+            mean_logit = logits.mean(-1)
+            true_logit = logits.gather(1, label)[:, 0]
+            if offset is not None:
+                logits += offset
+                true_logit = true_logit + offset[label[:, 0]]
+            log_sum = logits.logsumexp(-1)
+            nll = nll + (log_sum - true_logit).sum()
+            loss = loss + (log_sum - (1 - smoothing) * true_logit - smoothing * mean_logit).sum()
+            grad = logits.sub_(log_sum[:, None]).exp_()
+            if smoothing:
+                grad -= smoothing / n_columns
+            grad.scatter_add_(1, label, grad.new_full(label.shape, smoothing - 1))
+            grad_bias += grad.sum(0)
+            grad = grad.to(dtype)
+            grad_x[start : start + chunk] = grad @ weights
+            grad_table += grad.T @ part
+        ctx.save_for_backward(grad_x, grad_table, grad_bias)
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        grad_x, grad_table, grad_bias = ctx.saved_tensors
+        scale = grads[0]
+        return grad_x * scale, grad_table * scale, grad_bias * scale, None, None, None, None
+
+
+def cross_entropy(
+    x: Tensor, table: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float = 0.0,
+    negatives: int = 0, generator: torch.Generator | None = None, chunk: int = 512,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Summed label-smoothed cross-entropy (Szegedy et al. 2016, §7) and summed negative log-likelihood, both in nats.
+
+    x [N, d], table [V, d], bias [V] or None, labels [N] (no padding among them). The smoothed target is
+    1 − ε on the label and ε/V everywhere.
+
+    With `negatives` = k > 0 the softmax runs only over the pieces that occur among the labels and k others drawn evenly;
+    those others stand for all that were left out: log((V − labels' pieces)/k) is added to their logits (importance
+    sampling of the partition function, Bengio & Senécal 2003; Jean et al. 2015).
+    """
+    vocab_size = len(table)
+    if bias is None:
+        bias = table.new_zeros(vocab_size)
+    offset = None
+    if negatives:
+        used = torch.zeros(vocab_size, dtype=torch.bool, device=labels.device)
+        used[labels] = True
+        others = (~used).nonzero()[:, 0]
+        if negatives < len(others):
+            drawn = torch.randperm(len(others), generator=generator)[:negatives].to(labels.device)
+            kept = used.nonzero()[:, 0]
+            columns = torch.cat((kept, others[drawn]))
+            place = torch.empty(vocab_size, dtype=torch.long, device=labels.device)
+            place[columns] = torch.arange(len(columns), device=labels.device)
+            offset = torch.zeros(len(columns), device=labels.device)
+            offset[len(kept) :] = torch.log(torch.tensor(len(others) / negatives))
+            table, bias, labels = table[columns], bias[columns], place[labels]
+    loss, nll = _ChunkedCrossEntropy.apply(x, table, bias, labels, offset, smoothing, chunk)
+    return loss, nll

@@ -1,0 +1,208 @@
+"""The encoder-decoder Transformer: two stacks, their embeddings, and the state of a decoder that runs step by step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from .attention import KV, causal_mask
+from .config import ModelConfig
+from .layers import DecoderLayer, EncoderLayer, Norm
+from .positions import relative_buckets, sinusoids
+
+
+class Attentions(NamedTuple):
+    """Attention weights of one forward pass, a tensor a layer: encoder [B, H, S, S], decoder [B, H, T, T] (empty with
+    SSRU), cross [B, H, T, S]."""
+
+    encoder: list[Tensor]
+    decoder: list[Tensor]
+    cross: list[Tensor]
+
+
+@dataclass
+class DecoderState:
+    """What decoding one more piece needs; a row for each hypothesis. Never stored on a module.
+
+    self_kv: for each layer the keys and values of the pieces so far (or SSRU's cell [rows, d_model]), None at first;
+    cross_kv: for each layer keys and values of the memory; memory_mask [rows, 1, 1, S], None if nothing is padded;
+    length: pieces fed so far.
+    """
+
+    self_kv: list[KV | Tensor | None]
+    cross_kv: list[KV]
+    memory_mask: Tensor | None
+    length: int = 0
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keeps the rows with these numbers [n], in this order; a row may be repeated or dropped. In place."""
+
+        def pick(item: KV | Tensor | None) -> KV | Tensor | None:
+            if item is None:
+                return None
+            return KV(item[0][rows], item[1][rows]) if isinstance(item, tuple) else item[rows]
+
+        self.self_kv = [pick(item) for item in self.self_kv]
+        self.cross_kv = [KV(kv.keys[rows], kv.values[rows]) for kv in self.cross_kv]
+        self.memory_mask = None if self.memory_mask is None else self.memory_mask[rows]
+
+
+class Stack(nn.Module):
+    """What encoder and decoder share: scaled embeddings, positions, and the norms before the first and after the last
+    layer."""
+
+    def __init__(self, config: ModelConfig, bidirectional: bool) -> None:
+        super().__init__()
+        self.config, self.bidirectional = config, bidirectional
+        self.embedding_scale = math.sqrt(config.d_model) if config.scale_embedding else 1.0
+        self.embedding_norm = Norm(config) if config.embedding_norm else None
+        self.final_norm = Norm(config) if config.final_norm else None
+        self.position_embedding = self.relative_bias = None
+        if config.positions == "learned":
+            self.position_embedding = nn.Embedding(config.max_positions + config.position_offset, config.d_model)
+        elif config.positions == "relative":
+            self.relative_bias = nn.Embedding(config.relative_buckets, config.n_heads)
+        self._sinusoids: Tensor | None = None  # a cache, not state: computed from the configuration, grown when needed
+
+    def embed(self, ids: Tensor, table: Tensor, start: int = 0) -> Tensor:
+        """ids [B, T], the first at position `start`, → vectors [B, T, d_model]. IndexError past a learned table."""
+        x = functional.embedding(ids, table) * self.embedding_scale
+        first, end = start + self.config.position_offset, start + self.config.position_offset + ids.shape[1]
+        if self.position_embedding is not None:
+            if end > self.position_embedding.num_embeddings:
+                raise IndexError(f"position {end - 1} is beyond the {self.config.max_positions} that the model knows")
+            x = x + self.position_embedding.weight[first:end]
+        elif self.config.positions == "sinusoidal":
+            if self._sinusoids is None or len(self._sinusoids) < end or self._sinusoids.device != x.device:
+                self._sinusoids = sinusoids(max(end, 256), self.config.d_model, self.config.sinusoid_layout).to(x.device)
+            x = x + self._sinusoids[first:end]
+        return x if self.embedding_norm is None else self.embedding_norm(x)  # type: ignore[no-any-return]
+
+    def position_bias(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor | None:
+        """T5's bias on the scores of self-attention, the queries being the last positions: [1, H, T, S], or None."""
+        if self.relative_bias is None:
+            return None
+        queries = torch.arange(n_keys - n_queries, n_keys, device=device)
+        c = self.config
+        buckets = relative_buckets(queries, n_keys, c.relative_buckets, c.relative_max_distance, self.bidirectional)
+        return self.relative_bias(buckets).permute(2, 0, 1)[None]  # type: ignore[no-any-return]
+
+
+class Encoder(Stack):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, bidirectional=True)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
+
+    def forward(
+        self, src: Tensor, table: Tensor, src_mask: Tensor | None, need_weights: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        """src [B, S] → memory [B, S, d_model], weights a layer [B, H, S, S]. src_mask [B, S] may be None: no padding."""
+        x = self.embed(src, table)
+        mask = None if src_mask is None else src_mask[:, None, None, :]
+        bias = self.position_bias(src.shape[1], src.shape[1], src.device)
+        attentions = []
+        for layer in self.layers:
+            x, weights = layer(x, mask, bias, need_weights)
+            if weights is not None:
+                attentions.append(weights)
+        return x if self.final_norm is None else self.final_norm(x), attentions
+
+
+class Decoder(Stack):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config, bidirectional=False)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
+
+    def forward(
+        self, tgt: Tensor, table: Tensor, state: DecoderState, need_weights: bool = False
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """tgt [B, T] are the pieces after those in `state`, which moves on by T. Returns vectors [B, T, d_model] and
+        the weights of self-attention and of cross-attention, a tensor a layer."""
+        n_queries, n_keys = tgt.shape[1], state.length + tgt.shape[1]
+        x = self.embed(tgt, table, start=state.length)
+        mask = causal_mask(n_queries, n_keys, tgt.device)[None, None] if n_queries > 1 else None
+        bias = self.position_bias(n_queries, n_keys, tgt.device)
+        self_attentions, cross_attentions = [], []
+        for i, layer in enumerate(self.layers):
+            x, state.self_kv[i], self_weights, cross_weights = layer(
+                x, state.self_kv[i], state.cross_kv[i], mask, state.memory_mask, bias, need_weights
+            )
+            if self_weights is not None:
+                self_attentions.append(self_weights)
+            if cross_weights is not None:
+                cross_attentions.append(cross_weights)
+        state.length = n_keys
+        return x if self.final_norm is None else self.final_norm(x), self_attentions, cross_attentions
+
+
+class Transformer(nn.Module):
+    """The model of Vaswani et al. 2017 and its descendants, as `config` says. Tied weights are registered once:
+    `tgt_embedding` exists only without `share_embeddings`, `output` only without `tie_output`."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.src_embedding = nn.Embedding(config.src_vocab_size, config.d_model)
+        if not config.share_embeddings:
+            self.tgt_embedding = nn.Embedding(config.tgt_vocab_size, config.d_model)
+        if not config.tie_output:
+            self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
+        if config.logits_bias:
+            self.logits_bias = nn.Parameter(torch.zeros(config.tgt_vocab_size))
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+
+    @property
+    def tgt_table(self) -> Tensor:
+        """The target embedding [V, d_model]."""
+        return self.src_embedding.weight if self.config.share_embeddings else self.tgt_embedding.weight
+
+    @property
+    def output_table(self) -> Tensor:
+        """The rows with which the output layer compares the decoder's vectors: [V, d_model]."""
+        return self.tgt_table if self.config.tie_output else self.output.weight
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Decoder vectors [..., d_model] → logits [..., V]."""
+        if self.config.scale_logits:
+            x = x / math.sqrt(self.config.d_model)
+        return functional.linear(x, self.output_table, self.logits_bias if self.config.logits_bias else None)
+
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
+        """src [B, S] and src_mask [B, S] (True = a token; None: nothing is padded) → memory [B, S, d_model]."""
+        return self.encoder(src, self.src_embedding.weight, src_mask)[0]  # type: ignore[no-any-return]
+
+    def start(self, memory: Tensor, src_mask: Tensor | None = None, beams: int = 1) -> DecoderState:
+        """The state before the first piece, for B·beams rows: row b·beams + k is beam k of sentence b."""
+        cross_kv = [layer.cross_attn.keys_values(memory) for layer in self.decoder.layers]
+        memory_mask = None if src_mask is None else src_mask[:, None, None, :]
+        state = DecoderState([None] * len(cross_kv), cross_kv, memory_mask)
+        if beams > 1:
+            state.reorder(torch.arange(memory.shape[0], device=memory.device).repeat_interleave(beams))
+        return state
+
+    def step(self, ids: Tensor, state: DecoderState) -> Tensor:
+        """Feeds one piece a row, ids [rows]; `state` moves on in place. Returns the logits of the next, [rows, V]."""
+        x, _, _ = self.decoder(ids[:, None], self.tgt_table, state)
+        return self.logits(x[:, 0])
+
+    def decode(
+        self, memory: Tensor, src_mask: Tensor | None, tgt: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """All pieces of tgt [B, T] at once: the decoder's vectors [B, T, d_model] and both kinds of weights."""
+        return self.decoder(tgt, self.tgt_table, self.start(memory, src_mask), need_weights)  # type: ignore[no-any-return]
+
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None, tgt: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, Attentions | None]:
+        """src [B, S], src_mask [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt, and with
+        `need_weights` every layer's attention. Padding after the end of tgt needs no mask: no piece looks to its right."""
+        memory, encoder_attentions = self.encoder(src, self.src_embedding.weight, src_mask, need_weights)
+        x, decoder_attentions, cross_attentions = self.decode(memory, src_mask, tgt, need_weights)
+        attentions = Attentions(encoder_attentions, decoder_attentions, cross_attentions) if need_weights else None
+        return self.logits(x), attentions

@@ -1,0 +1,66 @@
+"""`tx` with a translator that writes in capitals: what it does with lines, files and signals can be tested without a
+model, in a process of its own (`python fake_tx.py translate …`) too."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from types import ModuleType
+
+from tx.model.errors import CheckpointError, UsageError
+from tx.model.results import Translation
+
+calls: deque[list[str]] = deque(maxlen=10)  # the texts of the last calls
+made: list[dict[str, object]] = []  # the settings of each translator
+
+
+class Translator:
+    """Some words make it do what a model may do."""
+
+    pairs = [("en", "zh"), ("zh", "en")]
+
+    def __init__(self, model: str | None = None, *, device: str = "cpu", threads: int | None = None) -> None:
+        if model == "/nope":
+            raise CheckpointError("no model at /nope\nlook [elsewhere]")
+        made.append({"model": model, "device": device, "threads": threads})
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        source: str | None = None,
+        target: str | None = None,
+        beam_size: int | None = None,
+        batch_size: int = 32,
+    ) -> list[Translation]:
+        if target not in (None, "en", "zh"):
+            raise UsageError(f"unknown language {target!r}: en to zh, zh to en")
+        if texts:
+            calls.append(list(texts))
+        results = []
+        for text in texts:
+            if text == "boom":
+                raise ValueError("a bug\nof two lines")
+            if text == "sleep":
+                time.sleep(60)
+            flags = tuple(flag for flag in ("cut", "looped", "split") if flag in text)
+            score = float("-inf") if text == "infinite" else -0.123456
+            reply = "one\ntwo" if text == "two lines" else text.upper()
+            results.append(Translation(text, reply, source or "en", target or "zh", score, flags))
+        return results
+
+
+def pipeline() -> ModuleType:
+    """A module to stand in for tx.model.pipeline."""
+    module = ModuleType("tx.model.pipeline")
+    module.Translator = Translator  # type: ignore[attr-defined]
+    return module
+
+
+if __name__ == "__main__":
+    sys.modules["tx.model.pipeline"] = pipeline()
+    from tx.cli.app import main
+
+    sys.exit(main())

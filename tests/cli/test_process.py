@@ -1,0 +1,171 @@
+"""`tx` as a process of its own: pipes, signals, locales, and what is imported when. No model is needed."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FAKE = str(Path(__file__).with_name("fake_tx.py"))
+HEAVY = ("torch", "numpy", "tokenizers", "safetensors", "rich", "pydantic", "transformers")
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("TX_", "PYTHONUNBUFFERED"))} | changes
+
+
+def fake_tx(*arguments: str | bytes, **settings: object) -> subprocess.CompletedProcess[bytes]:
+    settings.setdefault("input", b"")
+    return subprocess.run([sys.executable, FAKE, *arguments], capture_output=True, timeout=60, **settings)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["translate", "--help"], ["translate", "--nope"], ["--version"], ["evaluate", "translate", "-h"], []],
+)
+def test_help_and_mistakes_import_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys; from tx.cli.app import main; status = main(sys.argv[1:]); "
+        f"print(status, [m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.stderr.splitlines()[-1] in ("0 []", "2 []")
+
+
+def test_completion_imports_nothing_heavy() -> None:
+    code = (
+        "import atexit, sys; sys.argv = ['tx']; from tx.cli.app import main; "
+        f"atexit.register(lambda: print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)); main()"
+    )
+    changes = {"_TX_COMPLETE": "complete_bash", "COMP_WORDS": "tx tran", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment(**changes)
+    )
+    assert done.stdout.split() == ["translate"]
+    assert done.stderr.splitlines() == ["[]"]
+
+
+def test_module_runs() -> None:
+    done = subprocess.run([sys.executable, "-m", "tx.cli.app", "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, "tx", "")
+
+
+@pytest.mark.parametrize("unbuffered", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_broken_pipe_is_silent(unbuffered: dict[str, str]) -> None:
+    receiving, sending = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, FAKE, "translate"],
+        stdin=subprocess.PIPE,
+        stdout=sending,
+        stderr=subprocess.PIPE,
+        env=environment(**unbuffered),
+    )
+    os.close(sending)
+    assert process.stdin
+    process.stdin.write(b"hi\n")
+    process.stdin.flush()
+    assert os.read(receiving, 100) == b"HI\n"
+    os.close(receiving)
+    _, err = process.communicate(b"more\n" * 5000, timeout=60)
+    assert (process.returncode, err) == (0, b"")
+
+
+def test_broken_pipe_of_help_is_silent() -> None:
+    receiving, sending = os.pipe()
+    os.close(receiving)
+    done = subprocess.run(
+        [sys.executable, FAKE, "--help"], stdout=sending, stderr=subprocess.PIPE, timeout=60, env=environment()
+    )
+    os.close(sending)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_first_line_arrives_before_the_writer_closes() -> None:
+    process = subprocess.Popen([sys.executable, FAKE, "translate"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin and process.stdout
+    for word in (b"one", b"two"):
+        process.stdin.write(word + b"\n")
+        process.stdin.flush()
+        assert select.select([process.stdout], [], [], 30)[0], "nothing came while the pipe was open"
+        assert os.read(process.stdout.fileno(), 100) == word.upper() + b"\n"
+    assert process.communicate(timeout=60)[0] == b""
+    assert process.returncode == 0
+
+
+def test_interrupt_keeps_finished_lines_and_says_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, FAKE, "translate", "--batch-size", "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin and process.stdout
+    process.stdin.write(b"done\n")
+    process.stdin.flush()
+    assert os.read(process.stdout.fileno(), 100) == b"DONE\n"
+    process.stdin.write(b"sleep\n")
+    process.stdin.flush()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "en_US.UTF-8", "en_US.ISO-8859-1"])
+def test_bad_bytes_give_one_message_under_every_locale(locale: str) -> None:
+    env = environment(LC_ALL=locale, PYTHONCOERCECLOCALE="0")
+    done = fake_tx("translate", input=b"caf\xe9\n", env=env)
+    message = b"tx: error: stdin line 1, byte 4 is not UTF-8 (try --encoding latin-1)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", message)
+    done = fake_tx("translate", b"caf\xe9", env=env)
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", message.replace(b"stdin", b"argument 1"))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}]
+)
+def test_output_is_utf8_under_every_locale(changes: dict[str, str]) -> None:
+    env = environment(**changes)
+    text = "我爱你 é\n".encode()
+    assert fake_tx("translate", input=text, env=env).stdout == "我爱你 É\n".encode()
+    assert fake_tx("translate", text.strip(), env=env).stdout == "我爱你 É\n".encode()
+    assert "我们".encode() in fake_tx("--help", env=env).stdout
+
+
+def test_closed_streams_are_no_traceback() -> None:
+    command = f'"{sys.executable}" "{FAKE}" translate'
+    done = subprocess.run(f"{command} <&-", shell=True, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n"), done.stderr[:11]) == (1, 1, "tx: error: ")
+    done = subprocess.run(f"{command} hi >&-", shell=True, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n"), done.stderr[:11]) == (1, 1, "tx: error: ")
+
+
+def test_colour_is_never_asked_for() -> None:
+    for arguments in (["--help"], ["translate", "hi"], ["translate", "--nope"]):
+        done = fake_tx(*arguments, env=environment(FORCE_COLOR="1", TERM="xterm-256color"))
+        assert b"\x1b" not in done.stdout + done.stderr
+
+
+def test_a_long_pipe_keeps_memory_bounded() -> None:
+    code = (
+        "import resource, runpy, sys\n"
+        "sys.argv = ['tx', 'translate', '-o', '/dev/null']\n"
+        "try:\n"
+        f"    runpy.run_path({FAKE!r}, run_name='__main__')\n"
+        "finally:\n"
+        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+    )
+    peaks = []
+    for lines in (300, 100_000):
+        data = b"x" * 400 + b"\n"
+        process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        _, err = process.communicate(data * lines, timeout=60)
+        assert process.returncode == 0
+        peaks.append(int(err))
+    assert peaks[1] - peaks[0] < 20_000  # KiB, where all the input would be 40 MB

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tx.cli.text_io import CHUNK_BYTES, Line, Output, Source, check_encoding, one_line, open_sources
+from tx.model.errors import InputError, TxError, UsageError
+
+
+def read(data: bytes, encoding: str = "utf-8", size: int = 256, whole: bool = False) -> list[Line]:
+    source = Source("stdin", io.BytesIO(data), whole=whole)
+    return [line for batch in source.batches(encoding, size) for line in batch]
+
+
+def texts(data: bytes, encoding: str = "utf-8") -> list[tuple[str, str]]:
+    return [(line.text, line.end) for line in read(data, encoding)]
+
+
+def test_line_ends_are_kept_apart_from_the_text() -> None:
+    assert texts(b"a\r\n\n  \nb\rc\nlast") == [("a", "\r\n"), ("", "\n"), ("  ", "\n"), ("b\rc", "\n"), ("last", "")]
+    assert texts(b"") == []
+    assert texts(b"\n") == [("", "\n")]
+
+
+def test_only_line_feed_ends_a_line() -> None:
+    odd = "a\u2028b\x0bc\x85d\x0ce\x00f"
+    assert texts(odd.encode() + b"\n") == [(odd, "\n")]
+
+
+@given(st.text().filter(lambda s: not s.startswith("\ufeff")), st.integers(1, 4))
+def test_lines_put_together_are_the_input(text: str, size: int) -> None:
+    data = text.encode("utf-8", "replace")
+    assert "".join(line.text + line.end for line in read(data, size=size)).encode() == data
+
+
+def test_batches_are_bounded_and_complete() -> None:
+    source = Source("stdin", io.BytesIO(b"x\n" * 1000))
+    sizes = [len(batch) for batch in source.batches("utf-8", 300)]
+    assert sizes == [300, 300, 300, 100]
+
+
+def test_a_line_longer_than_many_chunks() -> None:
+    long = "漢" * CHUNK_BYTES  # three bytes each: characters lie across the borders of chunks
+    assert texts(f"{long}\nb".encode()) == [(long, "\n"), ("b", "")]
+
+
+def test_byte_order_mark_is_dropped_at_the_start_only() -> None:
+    assert texts("\ufeffa\n\ufeffb\n".encode()) == [("a", "\n"), ("\ufeffb", "\n")]
+
+
+def test_places_count_from_one() -> None:
+    assert [line.place for line in read(b"a\nb\n")] == ["stdin line 1", "stdin line 2"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"caf\xe9\n", "stdin line 1, byte 4 is not UTF-8 (try --encoding latin-1)"),
+        (b"a\nb\n0123456789012345\xffx\n", "stdin line 3, byte 17 is not UTF-8 (try --encoding latin-1)"),
+        (b"a\n\xe4\xbd", "stdin line 2, byte 1 is not UTF-8 (try --encoding latin-1)"),
+        (b"\xed\xa0\x80\n", "stdin line 1, byte 1 is not UTF-8 (try --encoding latin-1)"),
+    ],
+)
+def test_bytes_that_are_not_utf8_are_named(data: bytes, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(data)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "encoding", ["latin-1", "gb18030", "big5", "shift_jis", "utf-16", "utf-16-le", "utf-32", "cp500"]
+)
+def test_other_encodings(encoding: str) -> None:
+    wanted = (
+        [("café", "\r\n"), ("", "\n"), ("b", "")] if encoding in ("latin-1", "cp500") else [("日本", "\n"), ("b", "")]
+    )
+    data = "".join(text + end for text, end in wanted).encode(encoding)
+    assert texts(data, encoding) == wanted
+
+
+def test_wrong_utf16_is_an_error() -> None:
+    with pytest.raises(InputError, match="stdin is not utf-16"):
+        read(b"\xff\xfea", "utf-16")
+
+
+@pytest.mark.parametrize("name", ["nope", "base64", "rot13", "a\0b"])
+def test_unknown_encoding(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown encoding"):
+        check_encoding(name)
+
+
+def test_a_slow_writer_is_answered_line_by_line() -> None:
+    receiving, sending = os.pipe()
+    with open(receiving, "rb", buffering=0) as stream, open(sending, "wb", buffering=0) as writer:
+        batches = Source("stdin", stream).batches("utf-8", 256)
+        writer.write(b"one\nhal")
+        assert [line.text for line in next(batches)] == ["one"]
+        writer.write(b"f\nthree\n")
+        assert [line.text for line in next(batches)] == ["half", "three"]
+        writer.write(b"end")
+        writer.close()
+        assert [line.text for line in next(batches)] == ["end"]
+        assert next(batches, None) is None
+
+
+def test_a_pipe_that_was_left_non_blocking() -> None:
+    receiving, sending = os.pipe()
+    os.set_blocking(receiving, False)
+    with open(receiving, "rb", buffering=0) as stream, open(sending, "wb", buffering=0) as writer:
+        later = threading.Timer(0.1, lambda: (writer.write(b"a\n"), writer.close()))
+        later.start()
+        lines = [line.text for batch in Source("stdin", stream).batches("utf-8", 256) for line in batch]
+        later.join()
+    assert lines == ["a"]
+
+
+def test_arguments_are_bytes_again() -> None:
+    raw = b"caf\xe9"
+    (source,) = open_sources([os.fsdecode(raw)], [])
+    assert [line.text for batch in source.batches("latin-1", 9) for line in batch] == ["café"]
+    with pytest.raises(InputError, match=r"^argument 1 line 1, byte 4 is not UTF-8"):
+        list(open_sources([os.fsdecode(raw)], [])[0].batches("utf-8", 9))
+
+
+def test_every_argument_line_has_an_end() -> None:
+    sources = open_sources(["a", "b\nc", "", "d\n"], [])
+    lines = [(line.text, line.end) for source in sources for batch in source.batches("utf-8", 9) for line in batch]
+    assert lines == [("a", "\n"), ("b", "\n"), ("c", "\n"), ("", "\n"), ("d", "\n")]
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        open_sources([], [str(tmp_path / "nope")])
+    with pytest.raises(InputError, match="directory"):
+        [list(source.batches("utf-8", 9)) for source in open_sources([], [str(tmp_path)])]
+    with pytest.raises(InputError, match="needs -- before it"):
+        open_sources([], [" think so"])
+
+
+def test_closed_standard_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        open_sources([], [])
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(TxError, match="standard output is closed"):
+        Output(None)
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    target.write_text("before")
+    target.chmod(0o640)
+    with Output(str(target)) as out:
+        out.write("é after")
+        assert target.read_text() == "before"
+    assert target.read_bytes() == "é after".encode()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    target.write_text("before")
+    with pytest.raises(KeyboardInterrupt), Output(str(target)) as out:
+        out.write("half")
+        raise KeyboardInterrupt
+    assert target.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "out.txt", tmp_path / "link"
+    target.write_text("before")
+    link.symlink_to(target)
+    with Output(str(link)) as out:
+        out.write("after")
+    assert link.is_symlink()
+    assert target.read_text() == "after"
+
+
+def test_a_device_is_written_not_replaced() -> None:
+    with Output(os.devnull) as out:
+        out.write("x")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_one_error() -> None:
+    with pytest.raises(TxError, match="^cannot write /dev/full: No space left on device$"), Output("/dev/full") as out:
+        out.write("x")
+
+
+def test_outputs_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(TxError, match="cannot write"):
+        Output(str(tmp_path))
+    with pytest.raises(TxError, match="No such file"):
+        Output(str(tmp_path / "nope" / "out.txt"))
+    with pytest.raises(UsageError, match="needs -- before it"):
+        Output(" clock")
+
+
+def test_an_unbuffered_stream_may_take_less() -> None:
+    class Slow(io.BytesIO):
+        def write(self, data: object) -> int:
+            return super().write(bytes(data)[:3])  # type: ignore[call-overload]
+
+    out = Output.__new__(Output)
+    out.name, out._stream = "slow", Slow()
+    out.write("abcdefgh")
+    assert out._stream.getvalue() == b"abcdefgh"  # type: ignore[attr-defined]
+
+
+def test_messages_are_one_harmless_line() -> None:
+    assert one_line("a\nb\x1b[31m[bold] 你好\r\x07") == "a b\\x1b[31m[bold] 你好 \\x07"

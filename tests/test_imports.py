@@ -1,0 +1,139 @@
+"""Imports go one way (the map is in the README), and what should be light is."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOUNDATION = {"errors", "results", "config"}
+LAYERS = FOUNDATION | {"positions", "attention", "layers", "transformer"}
+
+# Which modules of model/ each module of model/ may import, anywhere in it.
+ALLOWED = {
+    "errors": set(),
+    "results": {"errors"},
+    "config": {"errors"},
+    "positions": FOUNDATION,
+    "attention": FOUNDATION | {"positions"},
+    "layers": FOUNDATION | {"positions", "attention"},
+    "transformer": FOUNDATION | {"positions", "attention", "layers"},
+    "generation": FOUNDATION,
+    "torch_engine": LAYERS | {"generation"},
+    "numpy_engine": FOUNDATION,
+    "tokenizer": FOUNDATION,
+    "segment": FOUNDATION,
+    "families": FOUNDATION,
+    "marian_bin": FOUNDATION,
+    "convert": FOUNDATION | {"families", "marian_bin", "tokenizer"},
+    "checkpoint": LAYERS | {"tokenizer", "families", "convert", "marian_bin"},
+    "evaluation": FOUNDATION,
+    "pipeline": LAYERS
+    | {"generation", "torch_engine", "numpy_engine", "tokenizer", "segment", "checkpoint", "convert", "families"},
+}
+MODEL_FILES = sorted((ROOT / "model").glob("*.py"))
+CLI_FILES = sorted((ROOT / "cli").glob("*.py"))
+
+
+def imports(path: Path, package: tuple[str, ...], top_only: bool = False) -> set[str]:
+    """Absolute names of what a file of `package` imports, e.g. "tx.model.errors" or "numpy"."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if top_only else list(ast.walk(tree))
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = [*package[: len(package) - node.level + 1]] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            # `from . import segment` and `from tx import model` name modules after the `import`
+            names = [f"{module}.{a.name}" for a in node.names] if module in ("tx", "tx.model", "tx.cli") else [module]
+            found |= set(names)
+    return found
+
+
+def own_modules(names: set[str], package: str) -> set[str]:
+    prefix = f"tx.{package}."
+    return {name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)}
+
+
+@pytest.mark.parametrize("path", MODEL_FILES, ids=lambda path: path.stem)
+def test_model_imports_go_one_way(path: Path) -> None:
+    names = imports(path, ("tx", "model"))
+    assert not {name for name in names if name.startswith("tx.cli")}
+    if path.stem == "__init__":
+        assert not own_modules(names, "model")
+        return
+    assert path.stem in ALLOWED, f"say in ALLOWED what {path.name} may import"
+    assert own_modules(names, "model") <= ALLOWED[path.stem]
+
+
+def test_the_rule_itself_has_no_cycle() -> None:
+    done: set[str] = set()
+    while len(done) < len(ALLOWED):
+        ready = {name for name, needs in ALLOWED.items() if name not in done and needs <= done}
+        assert ready, f"these import each other: {set(ALLOWED) - done}"
+        done |= ready
+
+
+@pytest.mark.parametrize("path", MODEL_FILES + sorted((ROOT / "model").glob("*/*.py")), ids=lambda path: path.stem)
+def test_transformers_is_never_imported_at_run_time(path: Path) -> None:
+    package = ("tx", "model") if path.parent.name == "model" else ("tx", "model", path.parent.name)
+    assert not {name for name in imports(path, package) if name.split(".")[0] == "transformers"}
+
+
+@pytest.mark.parametrize(
+    ("module", "outside"),
+    [
+        ("errors", set()),
+        ("results", set()),
+        ("config", set()),
+        ("generation", {"numpy"}),
+        ("evaluation", {"sacrebleu"}),
+    ],
+)
+def test_light_modules(module: str, outside: set[str]) -> None:
+    names = imports(ROOT / "model" / f"{module}.py", ("tx", "model"))
+    foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - {"tx"}
+    assert foreign <= outside
+
+
+@pytest.mark.parametrize("path", CLI_FILES, ids=lambda path: path.stem)
+def test_the_command_line_is_light_at_the_top(path: Path) -> None:
+    names = imports(path, ("tx", "cli"), top_only=True)
+    foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
+    assert foreign <= {"tx"} | ({"typer"} if path.stem == "app" else {"rich"} if path.stem == "heatmap" else set())
+    assert own_modules(names, "model") <= FOUNDATION
+
+
+def loaded_by(code: str) -> list[str]:
+    heavy = ("torch", "numpy", "tokenizers", "safetensors", "typer", "rich")
+    code += f"\nimport sys; print([m for m in {heavy} if m in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def test_importing_tx_loads_nothing() -> None:
+    assert loaded_by("import tx; print(tx.__version__); print(dir(tx))") == [
+        "0.1.0",
+        "['Translator', '__version__', 'translate']",
+        "[]",
+    ]
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    import tx
+
+    with pytest.raises(AttributeError, match="no attribute 'nope'"):
+        tx.nope  # noqa: B018
+    assert callable(tx.translate)
+    assert tx.Translator.__name__ == "Translator"
+
+
+def test_no_other_top_level_package_is_installed(tmp_path: Path) -> None:
+    code = "import importlib.util as u; print([n for n in ('cli', 'model', 'weights') if u.find_spec(n)])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == "[]\n"
