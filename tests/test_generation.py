@@ -391,15 +391,16 @@ def test_a_loop_is_followed_through_the_beam() -> None:
         values = np.full(40, -20.0)
         values[EOS] = -60.0
         if len(fed) == 1:
-            values[[10, 11]] = [0.0, 2.0]
+            values[[10, 11]] = [0.0, 0.5]
         elif fed[1] == 10:
             values[10] = 0.0
         else:  # ahead at first; behind the loop from the fifth piece on
             values[[12 + len(fed) % 11, 25 + len(fed) % 11]] = [0.0, 0.0 if len(fed) > 4 else -9.0]
         return values
 
-    found = run(Table(logits), [[9, EOS]], n_best=2, beam_size=2, max_length_factor=0.0, max_length_constant=12)[0]
-    assert (10,) in [h.ids for h in found if h.looped]
+    [[cut, loop]] = run(Table(logits), [[9, EOS]], n_best=2, beam_size=2, max_length_factor=0.0, max_length_constant=8)
+    assert cut.ids[0] == 11 and not cut.looped
+    assert loop.ids == (10,) and loop.looped
 
 
 def test_rank() -> None:

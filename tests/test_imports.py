@@ -29,7 +29,7 @@ ALLOWED = {
     "segment": FOUNDATION,
     "families": FOUNDATION,
     "marian_bin": FOUNDATION,
-    "convert": FOUNDATION | {"families", "marian_bin", "tokenizer"},
+    "convert": FOUNDATION | {"positions", "families", "marian_bin", "tokenizer"},
     "checkpoint": LAYERS | {"tokenizer", "families", "convert", "marian_bin"},
     "evaluation": FOUNDATION,
     "pipeline": LAYERS
