@@ -3,8 +3,8 @@
     config.json         CheckpointConfig: architecture, special pieces, tasks, settings of the search
     model.safetensors   the weights, by the names of `Transformer.state_dict()`, fp16 unless saved otherwise
     tokenizer.json      the vocabulary
-    README.md           the card: what it was trained on, how, what it scores
-    manifest.json       size and sha256 of each of the other files
+    manifest.json       size and sha256 of these three
+    README.md           the card: what it was trained on, how, what it scores; anyone may edit it
 
 Files that could run code when they are opened (pickles, and the zip archives that hold them) are refused unread.
 Only the standard library is imported at the top: names and configurations are read without NumPy or PyTorch.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
 MANIFEST = "manifest.json"
-CHECKED = (CONFIG, WEIGHTS, TOKENIZER, CARD)  # the files that the manifest vouches for
+CHECKED = (CONFIG, WEIGHTS, TOKENIZER)  # the files that the manifest vouches for
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 WEIGHTS_DIR = Path(__file__).parent.parent / "weights"
 DEFAULT_MODEL = "en-zh"
@@ -160,7 +160,7 @@ def _refuse_pickle(path: Path) -> None:
 def load_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Reads and checks a checkpoint's folder (or the model.safetensors in it).
 
-    Every file is compared with the manifest, so a truncated or damaged one is never used; reading 40 MB costs about
+    Every file but the card is compared with the manifest, so a truncated or damaged one is never used; reading 40 MB costs about
     0.03 s. Names and shapes of the tensors are compared with the architecture by `load_transformer`, and whether
     their values are finite by `save_checkpoint`. Raises CheckpointError: one line with the file and what is wrong.
     """
@@ -367,7 +367,7 @@ def save_checkpoint(
 
 
 def write_manifest(folder: str | os.PathLike[str]) -> None:
-    """Writes the manifest of a folder from the files in it, for a card that was edited by hand."""
+    """Writes the manifest of a folder from the files in it, for settings that were edited by hand."""
     folder = Path(folder)
     sizes = {name: (folder / name).stat().st_size for name in CHECKED}
     files = {name: {"bytes": sizes[name], "sha256": _sha256(folder / name)} for name in CHECKED}

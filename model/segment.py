@@ -118,13 +118,19 @@ def _parts(text: str, fits: Callable[[str], bool]) -> Iterator[tuple[int, int, b
     """Start, end and `hard` of everything in `text` that is not white space between sentences."""
     for line in _LINE.finditer(text):
         for start, end in _sentences(text, line.start(), line.end()):
-            if not _has_letters(text[start:end]) or fits(text[start:end]):
-                yield start, end, False
-                continue
-            while start < end:
-                cut = _cut(text, start, end, fits)
-                yield start, cut, cut < end
-                start = _skip_space(text, cut, end)
+            first, last = _without_pictures(text, start, end)
+            if start < first:
+                yield start, first, False
+            rest = _skip_space(text, first, last)
+            if rest < last and (not _has_letters(text[rest:last]) or fits(text[rest:last])):
+                yield rest, last, False
+                rest = last
+            while rest < last:
+                cut = _cut(text, rest, last, fits)
+                yield rest, cut, cut < last
+                rest = _skip_space(text, cut, last)
+            if last < end:
+                yield _skip_space(text, last, end), end, False
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -136,6 +142,26 @@ def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             start = match.end()
     if start < end:
         yield start, start + len(text[start:end].rstrip())
+
+
+def _without_pictures(text: str, start: int, end: int) -> tuple[int, int]:
+    """The part of the sentence text[start:end] without the emoji at its ends, which are copied, never translated. All
+    of it, if it has no letters; the end is where the last word or mark ends, the start where the first emoji end."""
+    if not _has_letters(text[start:end]):
+        return start, end
+    first, last = start, end
+    while _is_picture(text[first]) or (first > start and text[first].isspace()):
+        first += 1
+    while _is_picture(text[last - 1]) or (last < end and text[last - 1].isspace()):
+        last -= 1
+    while first > start and text[first - 1].isspace():
+        first -= 1
+    return first, last
+
+
+def _is_picture(char: str) -> bool:
+    """Whether this is an emoji or symbol, or one of the marks that emoji are put together with."""
+    return unicodedata.category(char) in ("So", "Sk") or char in "\u200d\ufe0e\ufe0f\u20e3"
 
 
 def _skip_space(text: str, start: int, end: int) -> int:

@@ -23,7 +23,7 @@ from tx.model.errors import CheckpointError
 from tx.model.transformer import Transformer
 
 SPECIAL = ["<pad>", "</s>", "<unk>", "<translate:zh>", "<translate:en>"]
-FILES = ("config.json", "model.safetensors", "tokenizer.json", "README.md", "manifest.json")
+FILES = ("config.json", "model.safetensors", "tokenizer.json", "manifest.json")
 
 
 def tiny_tokenizer_json() -> str:
@@ -321,9 +321,9 @@ def test_tokenizer_that_is_none(folder: Path) -> None:
 
 
 def test_what_the_system_refuses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "README.md").unlink()
-    (folder / "README.md").mkdir()
-    refused(folder, "README.md")
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer.json").mkdir()
+    refused(folder, "tokenizer.json")
     real = Path.open
 
     def no_permission(self: Path, *args: object, **kwargs: object) -> object:

@@ -37,12 +37,26 @@ def sentences(text: str) -> list[str]:
         "1. Wash it. | 2. Dry it.",
         "Is it 1954?! | Yes.",
         "“Really?” he asked. | Yahoo! is a name.",
-        "It costs 5. | 😀 Fine.",
+        "It costs 5. | 😀 | Fine.",
         "I like Vitamin C. | It is good.",
     ],
 )
 def test_english_sentences(text: str) -> None:
     assert sentences(text.replace(" | ", " ")) == text.split(" | ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hi 😊", [("Hi", True), (" ", False), ("😊", False)]),
+        ("😆😆 Hi  👨‍👩‍👧", [("😆😆", False), (" ", False), ("Hi", True), ("  ", False), ("👨‍👩‍👧", False)]),
+        ("I ❤️ you", [("I ❤️ you", True)]),
+        ("🌷🌷 🌷", [("🌷🌷 🌷", False)]),
+        ("很好😊", [("很好", True), ("😊", False)]),
+    ],
+)
+def test_emoji_at_the_ends_of_a_sentence_are_copied(text: str, expected: list[tuple[str, bool]]) -> None:
+    assert [(segment.text, segment.translate) for segment in split(text, lambda part: True)] == expected
 
 
 @pytest.mark.parametrize(
