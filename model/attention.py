@@ -91,7 +91,7 @@ class MultiHeadAttention(nn.Module):
         else:
             attn_mask = bias
             if mask is not None:
-                attn_mask = mask if bias is None else bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
+                attn_mask = mask if bias is None else bias.masked_fill(~mask, -math.inf)
             out = functional.scaled_dot_product_attention(
                 query, kv.keys, kv.values, attn_mask=attn_mask, scale=self.scale
             )

@@ -78,13 +78,13 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
-            kind = {"int": int, "bool": bool, "float": (int, float), "str": str}[str(f.type)]
+            kind: Any = {"int": int, "bool": bool, "float": (int, float), "str": str}[str(f.type)]
             if not isinstance(value, kind) or (f.type == "int" and isinstance(value, bool)):
-                raise ConfigError(f"{f.name} must be a {f.type}, not {value!r}")
+                raise ConfigError(f"{f.name} must be of type {f.type}, not {value!r}")
             if f.name in _CHOICES and value not in _CHOICES[f.name]:
                 raise ConfigError(f"{f.name} must be one of {', '.join(_CHOICES[f.name])}, not {value!r}")
             if f.type == "int" and value < (0 if f.name == "position_offset" else 1):
-                raise ConfigError(f"{f.name} must be positive, not {value}")
+                raise ConfigError(f"{f.name} is out of range: {value}")
         if not 0 < self.norm_eps < 1:
             raise ConfigError(f"norm_eps must be between 0 and 1, not {self.norm_eps}")
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
@@ -108,7 +108,9 @@ class SpecialIds:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
-            if value is not None and (not isinstance(value, int) or value < 0):
+            if value is None and f.name in ("bos", "unk"):
+                continue
+            if type(value) is not int or value < 0:
                 raise ConfigError(f"special id {f.name} must be a piece number, not {value!r}")
 
 

@@ -80,7 +80,6 @@ def convert_tensors(family: Family, config_json: Mapping[str, Any], tensors: Map
 
     wanted = _wanted(family, model)
     copies = _copies(family, model)
-    tables = dict.fromkeys(family.sinusoids, (model.max_positions, model.d_model))
     ours: dict[str, Tensor] = {}
     missing = [name for name in wanted if name not in tensors]
     for our_name, (names, shape) in copies.items():
@@ -94,19 +93,14 @@ def convert_tensors(family: Family, config_json: Mapping[str, Any], tensors: Map
             ours[our_name] = tensors[there[0]]
     if missing:
         raise CheckpointError(f"tensors missing: {_some(missing)}")
-    known = {*wanted, *tables, *(name for names, _ in copies.values() for name in names)}
+    known = {*wanted, *family.sinusoids, *(name for names, _ in copies.values() for name in names)}
     unexpected = [name for name in tensors if name not in known]
     if unexpected:
         raise CheckpointError(f"tensors unexpected: {_some(unexpected)}")
     for name, (our_name, shape) in wanted.items():
         _check_shape(name, tensors[name], shape)
-        ours[our_name] = tensors[name].reshape([size for size in shape if size != 1] or [1])
-    for name, shape in tables.items():
-        if name in tensors:
-            _check_shape(name, tensors[name], shape)
-            expected = sinusoids(*shape, layout=model.sinusoid_layout, offset=model.position_offset)
-            if not torch.allclose(tensors[name].float(), expected, rtol=0, atol=TABLE_TOLERANCE):
-                raise CheckpointError(f"tensor {name} does not hold the sinusoids of layout {model.sinusoid_layout!r}")
+        ours[our_name] = tensors[name].squeeze(0) if name in family.tensors else tensors[name]
+    _check_sinusoids(family, model, tensors)
     for name, tensor in ours.items():
         if not tensor.is_floating_point():
             raise CheckpointError(f"the tensor for {name} is {tensor.dtype}, not floating point")
@@ -203,6 +197,7 @@ def _copies(family: Family, model: ModelConfig) -> dict[str, tuple[tuple[str, ..
     shared, source, target, output = family.embeddings
     src_shape, tgt_shape = (model.src_vocab_size, model.d_model), (model.tgt_vocab_size, model.d_model)
     tied = (output,) if model.tie_output else ()
+    copies: dict[str, tuple[tuple[str, ...], tuple[int, ...]]]
     if model.share_embeddings:
         copies = {"src_embedding.weight": ((shared, source, target, *tied), src_shape)}
     else:
@@ -210,6 +205,17 @@ def _copies(family: Family, model: ModelConfig) -> dict[str, tuple[tuple[str, ..
     if not model.tie_output:
         copies["output.weight"] = ((output,), tgt_shape)
     return copies
+
+
+def _check_sinusoids(family: Family, model: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
+    """Tables of positions are computed, not converted; one that holds anything else is of another architecture."""
+    shape = (model.max_positions, model.d_model)
+    for name in family.sinusoids:
+        if name in tensors:
+            _check_shape(name, tensors[name], shape)
+            expected = sinusoids(*shape, layout=model.sinusoid_layout, offset=model.position_offset)
+            if not torch.allclose(tensors[name].float(), expected, rtol=0, atol=TABLE_TOLERANCE):
+                raise CheckpointError(f"tensor {name} does not hold the sinusoids of layout {model.sinusoid_layout!r}")
 
 
 def _check_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:

@@ -25,7 +25,7 @@ class Family:
         layer. Which of them must be there, and which must be the same, follows from share_embeddings and tie_output.
     modules: their name → (our name, sizes). Linear layers have two sizes, output first, and norms one; each stands
         for a weight and (with ModelConfig.bias) a bias. {stack} is encoder and decoder, {layer} counts from 0.
-    tensors: their name → (our name, sizes) for tensors that stand alone. A size 1 is dropped from the shape.
+    tensors: their name → (our name, sizes) for tensors that stand alone. A first size of 1 is dropped.
     sinusoids: names of tables that need not be there but must be the sinusoids of the configuration if they are.
     special: field of SpecialIds → key. generation: field of GenerationConfig → key.
     """

@@ -46,7 +46,7 @@ class Tokenizer:
         try:
             return cls(_Backend.from_file(str(path)))
         except Exception as error:  # the library raises bare Exception
-            raise CheckpointError(f"{path} is not a tokenizer: {error}") from error
+            raise CheckpointError(f"{path} is not a readable tokenizer.json: {' '.join(str(error).split())}") from error
 
     def save(self, path: str | Path) -> None:
         """Writes `tokenizer.json`."""

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from ..errors import TxError
+from ..errors import CheckpointError, InputError, TxError
 from ..tokenizer import Tokenizer
 from . import transfer, vocabulary
+from .architecture import checkpoint_config
 from .data import Source, examples
-from .loop import Recipe, Trainer, checkpoint_config
+from .loop import Trainer, export_run
+from .recipe import Recipe
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,11 +58,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     step.add_argument("--name", default="en-zh")
     step.set_defaults(run=train)
 
+    step = steps.add_parser("export", help="write the averaged weights of a run, finished or not, as a checkpoint")
+    step.add_argument("--run", dest="run_folder", type=Path, required=True, help="the run's folder, with last.pt")
+    step.add_argument("--tokenizer", type=Path, required=True)
+    step.add_argument("--card", type=Path, required=True, help="the checkpoint's card (Markdown)")
+    step.add_argument("--out", type=Path, required=True, help="the checkpoint's folder")
+    step.add_argument("--name", default="en-zh")
+    step.set_defaults(run=export)
+
     options = parser.parse_args(arguments)
     try:
         options.run(options)
     except TxError as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:  # whatever is not training text: a card, a place to write to
+        print(f"error: {error.filename or 'input or output'}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -81,6 +94,7 @@ def sentence_pairs(files: Sequence[str], seed: int = 3) -> list[tuple[str, str]]
 
 
 def make_vocabulary(options: argparse.Namespace) -> None:
+    """Step `vocabulary`."""
     pairs = sentence_pairs(options.pairs)
     backend, scores = vocabulary.read_unigram(options.student)
     english = vocabulary.english_pieces(scores, [e for e, _ in pairs], backend, options.english)
@@ -91,36 +105,54 @@ def make_vocabulary(options: argparse.Namespace) -> None:
 
 
 def make_start(options: argparse.Namespace) -> None:
-    teacher = transfer.load_student(next(options.student.glob("model.*.bin")))
+    """Step `transfer`."""
+    students = sorted(options.student.glob("model.*.bin"))
+    if len(students) != 1:
+        raise InputError(f"{options.student}: expected one model.*.bin, found {len(students)}")
+    teacher = transfer.load_student(students[0])
+    tokenizer = Tokenizer.from_file(options.tokenizer)
+    glosses = transfer.read_glosses(options.glosses)
     backend, _ = vocabulary.read_unigram(options.student / "tokenizer.json")
     pairs = sentence_pairs(options.pairs)
     sentences = sorted({e for e, _ in pairs}, key=lambda e: (len(e.split()), e))[: options.pivots]
-    eos = backend.token_to_id("</s>")
-    sources = [e.ids + [eos] for e in backend.encode_batch(sentences, add_special_tokens=False)]
+    sources = [[*e.ids, transfer.STUDENT_EOS] for e in backend.encode_batch(sentences, add_special_tokens=False)]
     pivots = {sentences[i]: ids for i, ids in transfer.student_translate(teacher, sources)}
     kept = [i for i, s in enumerate(sentences) if 3 <= len(pivots[s]) <= 40]
+    if not kept:
+        raise InputError("the student has translated no sentence into 3 to 40 pieces: give more --pairs or --pivots")
     attention = transfer.distil_self_attention(
         teacher, [sources[i] for i in kept], [pivots[sentences[i]] for i in kept], options.distil_seconds
     )
     tensors = transfer.starting_tensors(
-        teacher, backend.get_vocab(), Tokenizer.from_file(options.tokenizer), attention, pairs, pivots,
-        transfer.read_glosses(options.glosses),
-    )  # fmt: skip
+        teacher, backend.get_vocab(), tokenizer, attention, pairs, pivots, glosses
+    )
     save_file({name: value.contiguous() for name, value in tensors.items()}, options.out)
 
 
 def train(options: argparse.Namespace) -> None:
+    """Step `run`."""
     torch.set_num_threads(options.threads)
     tokenizer = Tokenizer.from_file(options.tokenizer)
-    init = load_file(options.init) if options.init else None
+    try:
+        init = load_file(options.init) if options.init else None
+    except SafetensorError as error:
+        raise CheckpointError(f"{options.init} is not a readable safetensors file: {error}") from error
+    card = options.card.read_text(encoding="utf-8") if options.card else ""  # before hours of training, not after
     config = checkpoint_config(tokenizer, options.name)
     trainer = Trainer(Recipe.from_json(options.recipe), config, tokenizer, options.out, options.device, init)
     if trainer.resume():
         print(f"continuing at step {trainer.step}", file=sys.stderr)
     trainer.run(options.until)
     if options.export:
-        card = options.card.read_text() if options.card else f"# {options.name}\n\n{json.dumps(trainer.recipe.notes)}\n"
-        trainer.export(options.export, card)
+        trainer.export(options.export, card or f"# {options.name}\n\n{trainer.recipe.notes}\n")
+
+
+def export(options: argparse.Namespace) -> None:
+    """Step `export`."""
+    tokenizer = Tokenizer.from_file(options.tokenizer)
+    card = options.card.read_text(encoding="utf-8")
+    step = export_run(options.run_folder, checkpoint_config(tokenizer, options.name), tokenizer, card, options.out)
+    print(f"{options.out}: the averaged weights of step {step}", file=sys.stderr)
 
 
 if __name__ == "__main__":

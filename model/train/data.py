@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import json
+import os
 import random
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +21,12 @@ import torch
 from torch import Tensor
 
 from ..config import SpecialIds, Task
-from ..errors import InputError
+from ..errors import ConfigError, InputError
 from ..tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.uint16]
-_HALF_TO_FULL = str.maketrans({",": "，", "?": "？", "!": "！", ":": "：", ";": "；", "(": "（", ")": "）"})
+TASKS = ("translate", "translate:en", "translate:zh", "summarize", "answer")
+_HALF_TO_FULL = str.maketrans({",": "，", "?": "？", "!": "！", ":": "：", ";": "；"})
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 
 
@@ -44,40 +46,54 @@ class Source:
 def read_rows(path: str | Path) -> Iterator[Mapping[str, Any]]:
     """The rows of a TSV (english<TAB>chinese) or JSON Lines file, `.gz` or not. InputError names file and line."""
     path = Path(path)
+    json_lines = ".jsonl" in path.suffixes
+    for n, line in _lines(path):
+        if json_lines:
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{path} line {n}: {error}") from error
+            if not isinstance(row, dict):
+                raise InputError(f"{path} line {n}: expected a JSON object")
+            yield row
+        else:
+            fields = line.split("\t")
+            if len(fields) < 2:
+                raise InputError(f"{path} line {n}: expected english<TAB>chinese")
+            yield {"en": fields[0], "zh": fields[1]}
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 file without their ends, counted from 1."""
     opener = cast("Any", gzip.open if path.suffix == ".gz" else open)
     try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            if ".jsonl" in path.suffixes:
-                yield from _read_jsonl(path, file)
-            else:
-                for n, row in enumerate(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), 1):
-                    if len(row) < 2:
-                        raise InputError(f"{path} line {n}: expected english<TAB>chinese")
-                    yield {"en": row[0], "zh": row[1]}
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {error}") from error
-
-
-def _read_jsonl(path: Path, file: IO[str]) -> Iterator[Mapping[str, Any]]:
-    for n, line in enumerate(file, 1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path} line {n}: {error}") from error
-        if not isinstance(row, dict):
-            raise InputError(f"{path} line {n}: expected a JSON object")
-        yield row
+        with opener(path, "rb") as file:
+            for n, line in enumerate(file, 1):
+                try:
+                    text = line.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise InputError(f"{path} line {n}: not UTF-8 (byte {error.start + 1} of the line)") from error
+                yield n, text.rstrip("\r\n")
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def chinese_punctuation(text: str) -> str:
-    """ASCII punctuation after a Han character in its full-width form, as Chinese is written; spaces there dropped."""
-    text = re.sub(rf"(?<=[{_HAN}])[,?!:;(](?=\s|[{_HAN}]|$)", lambda m: m[0].translate(_HALF_TO_FULL), text)
+    """ASCII punctuation after a Han character, and brackets around Han characters, in full-width form, as Chinese is
+    written; spaces after it dropped."""
+    text = re.sub(rf"\(([^()]*[{_HAN}][^()]*)\)", r"（\1）", text)
+    text = re.sub(rf"(?<=[{_HAN}])[,?!:;](?=\s|[{_HAN}]|$)", lambda m: m[0].translate(_HALF_TO_FULL), text)
     text = re.sub(rf"(?<=[{_HAN}])\.(?=$)", "。", text)
     return re.sub(rf"(?<=[，？！：；。])\s+(?=[{_HAN}])", "", text)
 
 
 def examples(source: Source, seed: int = 0) -> Iterator[tuple[str, str, str]]:
-    """(task, source text, target text) for each row of a file. An answer's source is the question, a tab, the context."""
+    """(task, source text, target text) for each row of a file. An answer's source is the question, a tab, the context.
+
+    Translations with an empty side and repeated pairs are left out. InputError names the file and, where there is one,
+    the row."""
+    if source.task not in TASKS:
+        raise InputError(f"unknown task {source.task!r} for {source.path}: expected one of {', '.join(TASKS)}")
     rng = random.Random(f"{seed} {Path(source.path).name}")
     seen: set[tuple[str, str]] = set()
     for n, row in enumerate(read_rows(source.path)):
@@ -85,7 +101,7 @@ def examples(source: Source, seed: int = 0) -> Iterator[tuple[str, str, str]]:
             break
         try:
             if source.task.startswith("translate"):
-                english, chinese = row["en"].strip(), chinese_punctuation(row["zh"].strip())
+                english, chinese = _text(row, "en").strip(), chinese_punctuation(_text(row, "zh").strip())
                 if not english or not chinese or (english, chinese) in seen:
                     continue
                 seen.add((english, chinese))
@@ -96,13 +112,19 @@ def examples(source: Source, seed: int = 0) -> Iterator[tuple[str, str, str]]:
                 if source.task != "translate:zh":
                     yield "translate:en", chinese, english
             elif source.task == "summarize":
-                yield "summarize", row["text"], row["summary"]
-            elif source.task == "answer":
-                yield "answer", f"{row['question']}\t{row['context']}", row["answer"]
+                yield "summarize", _text(row, "text"), _text(row, "summary")
             else:
-                raise InputError(f"unknown task {source.task!r} for {source.path}")
+                yield "answer", f"{_text(row, 'question')}\t{_text(row, 'context')}", _text(row, "answer")
         except KeyError as error:
-            raise InputError(f"{source.path} row {n + 1}: no field {error} for task {source.task}") from error
+            raise InputError(f"{source.path} row {n + 1}: no text field {error} for task {source.task}") from error
+
+
+def _text(row: Mapping[str, Any], field: str) -> str:
+    """A field of a row; KeyError if it is missing or no text."""
+    value = row[field]
+    if not isinstance(value, str):
+        raise KeyError(field)
+    return value
 
 
 @dataclass
@@ -128,13 +150,15 @@ def load_corpus(
     source: Source, tokenizer: Tokenizer, special: SpecialIds, tasks: Mapping[str, Task], max_length: int, cache: Path | None
 ) -> Corpus:
     """Reads and tokenises a file; examples longer than `max_length` pieces on a side, or (translations) more than three
-    times as long on one side as on the other, are left out. With `cache` a folder the ids are kept there."""
+    times as long on one side as on the other, are left out; the end piece counts.
+
+    With `cache` a folder the ids are kept there, until the file changes. One folder serves one list of tasks."""
     stat = Path(source.path).stat() if Path(source.path).exists() else None
     key = repr((source.path, source.task, source.limit, source.case_variants, max_length, stat and stat.st_size))
     key = hashlib.sha256((key + tokenizer.to_json()).encode()).hexdigest()[:16]
     file = cache / f"{Path(source.path).name}.{key}.npz" if cache else None
     names = list(tasks)
-    if file and file.exists():
+    if file and stat and file.exists() and file.stat().st_mtime >= stat.st_mtime:
         with np.load(file) as z:
             return Corpus(z["src"], z["src_at"], z["tgt"], z["tgt_at"], z["task"], names, source.weight)
     rows = list(examples(source))
@@ -158,7 +182,9 @@ def load_corpus(
     )
     if file:
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, src=corpus.src, src_at=corpus.src_at, tgt=corpus.tgt, tgt_at=corpus.tgt_at, task=corpus.task)
+        part = file.with_suffix(f".{os.getpid()}.part.npz")  # renamed when whole: an interruption leaves no torn file
+        np.savez(part, src=corpus.src, src_at=corpus.src_at, tgt=corpus.tgt, tgt_at=corpus.tgt_at, task=corpus.task)
+        os.replace(part, file)
     print(f"{source.path}: {len(rows)} examples, {len(keep)} kept", file=sys.stderr)
     return corpus
 
@@ -201,8 +227,11 @@ class Batches:
         return {"pool_number": self.pool_number, "next_in_pool": self.next_in_pool, "drawn": list(self.pool_start)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continues from a `state()` of a stream over the same corpora."""
+        """Continues from a `state()` of a stream over the same corpora. ConfigError if there are more or fewer now."""
+        if len(state["drawn"]) != len(self.corpora):
+            raise ConfigError(f"the run has {len(state['drawn'])} sources, the recipe {len(self.corpora)}")
         self.pool_number, self.drawn = state["pool_number"], list(state["drawn"])
+        self.pool_start = list(self.drawn)
         self._plan = []
         self.next_in_pool = 0
         if state["next_in_pool"]:

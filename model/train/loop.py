@@ -3,78 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import math
 import os
+import pickle
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..checkpoint import save_checkpoint
-from ..config import CheckpointConfig, ModelConfig, SpecialIds, Task
-from ..errors import ConfigError, InputError
+from ..checkpoint import check_tensors, one_line, save_checkpoint
+from ..config import CheckpointConfig
+from ..errors import CheckpointError, InputError
 from ..generation import generate
 from ..tokenizer import Tokenizer
 from ..torch_engine import TorchStepper
 from ..transformer import Transformer
-from .data import Batch, Batches, Source, load_corpus, read_rows
+from .architecture import checkpoint_config, initialise
+from .data import Batch, Batches, load_corpus, read_rows
 from .loss import cross_entropy
+from .recipe import Recipe
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """All that decides a run: `recipe.json`. Lengths count pieces, `batch_tokens` source + target pieces, `warmup` and
-    `decay` optimiser steps. The learning rate rises linearly over `warmup` steps to `lr`, stays, and falls linearly to
-    `lr_end` over the last `decay` of `steps` steps."""
-
-    sources: tuple[Source, ...]
-    dev: tuple[Source, ...] = ()
-    steps: int = 1000
-    batch_tokens: int = 4000
-    max_length: int = 100
-    lr: float = 1e-3
-    lr_end: float = 1e-5
-    warmup: int = 200
-    decay: int = 500
-    adam_betas: tuple[float, float] = (0.9, 0.98)
-    weight_decay: float = 0.0
-    clip_norm: float = 1.0
-    label_smoothing: float = 0.1
-    negatives: int = 0
-    ema: float = 0.999
-    seed: int = 1
-    log_every: int = 20
-    dev_every: int = 500
-    dev_limit: int = 200
-    save_every_seconds: float = 600.0
-    notes: str = field(default="")
-
-    @classmethod
-    def from_json(cls, path: str | Path) -> Recipe:
-        """Reads a recipe; relative paths in it are relative to its folder. ConfigError names an unknown field."""
-        path = Path(path)
-        try:
-            values = json.loads(path.read_text())
-            for group in ("sources", "dev"):
-                values[group] = tuple(
-                    Source(**{**s, "path": str(path.parent / s["path"])}) for s in values.get(group, ())
-                )
-            values["adam_betas"] = tuple(values.get("adam_betas", (0.9, 0.98)))
-            return cls(**values)
-        except (OSError, json.JSONDecodeError, TypeError, KeyError) as error:
-            raise ConfigError(f"recipe {path}: {error}") from error
-
-    def lr_at(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
-        rise = min(1.0, (step + 1) / max(1, self.warmup))
-        left = (self.steps - step) / max(1, self.decay)
-        return self.lr_end + (self.lr - self.lr_end) * min(1.0, max(0.0, left)) * rise
+__all__ = ["Recipe", "Trainer", "checkpoint_config", "export_run", "precision"]
 
 
 def precision(device: torch.device) -> torch.dtype:
@@ -88,7 +44,10 @@ def precision(device: torch.device) -> torch.dtype:
 
 
 class Trainer:
-    """One run in a folder `out`: `last.pt` (all that resuming needs), `log.jsonl`, and checkpoints that `tx` can load."""
+    """One run in a folder `out`: `last.pt` (all that resuming needs) and `log.jsonl`.
+
+    `init` are starting weights by the names of `Transformer.state_dict()`; random without. Raises CheckpointError if
+    they do not fit `config`, and InputError if a source or a dev set cannot be read or is empty."""
 
     def __init__(
         self, recipe: Recipe, config: CheckpointConfig, tokenizer: Tokenizer, out: str | Path, device: str = "cpu",
@@ -102,6 +61,7 @@ class Trainer:
         if init is None:
             initialise(self.model)
         else:
+            check_tensors(_shapes(init), _shapes(self.model.state_dict()), "the file of starting weights")
             self.model.load_state_dict(init)
         self.model.to(self.device)
         self.average = {name: p.detach().clone() for name, p in self.model.named_parameters()}
@@ -112,6 +72,7 @@ class Trainer:
             lr=recipe.lr, betas=recipe.adam_betas, eps=1e-9, fused=True,
         )  # fmt: skip
         self.generator = torch.Generator().manual_seed(recipe.seed)
+        self.dev = [(dev_name(s.path), s.task, dev_rows(s.path, recipe.dev_limit)) for s in recipe.dev]
         cache = self.out.parent / "cache"
         corpora = [
             load_corpus(s, tokenizer, config.special, config.tasks, recipe.max_length, cache) for s in recipe.sources
@@ -134,11 +95,14 @@ class Trainer:
         os.replace(part, self.out / "last.pt")
 
     def resume(self) -> bool:
-        """Continues from `last.pt` if there is one, exactly where it left off; False if there is none."""
+        """Continues from `last.pt` if there is one, exactly where it left off; False if there is none.
+
+        Raises CheckpointError if it is damaged or of another architecture."""
         path = self.out / "last.pt"
         if not path.exists():
             return False
-        state = torch.load(path, map_location=self.device, weights_only=True)
+        state = read_state(path, self.device)
+        check_tensors(_shapes(state["model"]), _shapes(self.model.state_dict()), path)
         self.model.load_state_dict(state["model"])
         self.average = state["average"]
         self.optimizer.load_state_dict(state["optimizer"])
@@ -170,40 +134,45 @@ class Trainer:
         return loss, nll, len(labels)
 
     def run(self, until: int | None = None) -> None:
-        """Trains to step `until` (default: the recipe's last), logging, measuring and saving on the way."""
-        recipe, end = self.recipe, min(until or self.recipe.steps, self.recipe.steps)
+        """Trains to step `until` (default: the recipe's last), logging, measuring and saving on the way.
+
+        A step whose gradient is not finite changes no weights; the log counts it as `skipped`, and not in `nll`."""
+        recipe = self.recipe
+        end = recipe.steps if until is None else min(until, recipe.steps)
         self.model.train()
         stream = iter(self.batches)
         last_saved, started = time.monotonic(), time.monotonic() - self.seconds
-        nll_sum, n_sum, tokens_before, time_before = 0.0, 0, self.tokens, time.monotonic()
+        nll_sum, n_sum, skipped, tokens_before, time_before = 0.0, 0, 0, self.tokens, time.monotonic()
         while self.step < end:
             batch = next(stream)
             for group in self.optimizer.param_groups:
                 group["lr"] = recipe.lr_at(self.step)
             loss, nll, n = self.loss(batch)
             self.optimizer.zero_grad(set_to_none=True)
-            (loss / n).backward()
+            (loss / n).backward()  # type: ignore[no-untyped-call]
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip_norm, foreach=True)
             if torch.isfinite(norm):
                 self.optimizer.step()
+                nll_sum, n_sum = nll_sum + float(nll), n_sum + n
+            else:
+                skipped += 1
             self.step += 1
             self.tokens += batch.n_tokens
             if self.step % 4 == 0:  # every fourth step, with the decay of four: the same average for a quarter of the cost
                 self._update_average(min(recipe.ema, (1 + self.step) / (10 + self.step)) ** 4)
-            nll_sum, n_sum = nll_sum + float(nll), n_sum + n
             now = time.monotonic()
             self.seconds = now - started
             if self.step % recipe.log_every == 0 or self.step == end:
                 rate = (self.tokens - tokens_before) / (now - time_before)
                 self.log(
-                    step=self.step, nll=round(nll_sum / n_sum, 4), lr=recipe.lr_at(self.step - 1),
-                    norm=round(float(norm), 3), tokens=self.tokens, tokens_per_second=round(rate),
-                    seconds=round(self.seconds, 1),
+                    step=self.step, nll=round(nll_sum / n_sum, 4) if n_sum else None, lr=recipe.lr_at(self.step - 1),
+                    norm=round(float(norm), 3) if torch.isfinite(norm) else None, tokens=self.tokens, tokens_per_second=round(rate),
+                    seconds=round(self.seconds, 1), **({"skipped": skipped} if skipped else {}),
                 )  # fmt: skip
-                nll_sum, n_sum, tokens_before, time_before = 0.0, 0, self.tokens, now
+                nll_sum, n_sum, skipped, tokens_before, time_before = 0.0, 0, 0, self.tokens, now
             if recipe.dev and (self.step % recipe.dev_every == 0 or self.step == end):
                 self.measure()
-                time_before = time.monotonic()
+                time_before += time.monotonic() - now  # it does not count as training
             if time.monotonic() - last_saved > recipe.save_every_seconds or self.step == end:
                 self.save()
                 last_saved = time.monotonic()
@@ -222,7 +191,7 @@ class Trainer:
     # -- measuring and exporting --------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def averaged(self) -> Any:
+    def averaged(self) -> Iterator[None]:
         """Inside, the model has the averaged weights."""
         own = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         with torch.no_grad():
@@ -237,35 +206,34 @@ class Trainer:
                     p.copy_(own[name])
             self.model.train()
 
-    def measure(self) -> dict[str, float]:
-        """BLEU and chrF of the averaged weights, greedy, on the first `dev_limit` rows of each dev set, both ways."""
+    def measure(self) -> dict[str, float | str]:
+        """BLEU and chrF of the averaged weights, greedy, on the first `dev_limit` rows of each dev set, both ways; and
+        the first translation, to look at."""
         import sacrebleu
 
-        scores: dict[str, float] = {}
+        scores: dict[str, float | str] = {}
         with self.averaged():
-            for dev in self.recipe.dev:
-                if not dev.task.startswith("translate"):
-                    raise InputError(f"cannot measure task {dev.task} in training: {dev.path}")
-                rows = [row for _, row in zip(range(self.recipe.dev_limit), read_rows(dev.path), strict=False)]
+            for dev, task, rows in self.dev:
                 for source, target in (("en", "zh"), ("zh", "en")):
-                    if dev.task not in ("translate", f"translate:{target}"):
+                    if task not in ("translate", f"translate:{target}"):
                         continue
                     texts = self.translate([r[source] for r in rows], f"translate:{target}")
                     references = [[r[target] for r in rows]]
-                    name = f"{Path(dev.path).name.split('.')[-2]}.{source}-{target}"
+                    name = f"{dev}.{source}-{target}"
                     bleu = sacrebleu.corpus_bleu(texts, references, tokenize="zh" if target == "zh" else "13a")
                     scores[f"{name}.bleu"] = round(bleu.score, 2)
                     scores[f"{name}.chrf"] = round(sacrebleu.corpus_chrf(texts, references).score, 2)
-                    scores[f"{name}.first"] = texts[0]  # type: ignore[assignment]
+                    scores[f"{name}.first"] = texts[0]
         self.log(step=self.step, seconds=round(self.seconds, 1), dev=scores)
         return scores
 
     def translate(self, texts: Sequence[str], task: str, beam_size: int = 1, batch: int = 100) -> list[str]:
-        """The texts, a sentence each, through the model as it is now."""
+        """The texts, a sentence each, through the model as it is now. What exceeds `max_length` pieces is cut off."""
         special, settings = self.config.special, self.config.generation
         settings = type(settings)(**{**asdict(settings), "beam_size": beam_size})
         prefix = self.config.tasks[task].tgt_prefix or (special.decoder_start,)
-        src = [self.tokenizer.encode(t)[: self.recipe.max_length - 1] + [special.eos] for t in texts]
+        first_pieces = list(self.config.tasks[task].src_prefix)
+        src = [[*(first_pieces + self.tokenizer.encode(t))[: self.recipe.max_length - 1], special.eos] for t in texts]
         stepper = TorchStepper(self.model, special.pad)
         out = [""] * len(texts)
         order = sorted(range(len(texts)), key=lambda i: len(src[i]))
@@ -276,43 +244,51 @@ class Trainer:
                 out[i] = self.tokenizer.decode(hypotheses[0].ids)
         return out
 
-    def export(self, path: str | Path, card: str, kind: torch.dtype = torch.float16) -> None:
-        """Writes the averaged weights as a checkpoint that `tx` loads."""
-        tensors = {name: value.detach().to("cpu", kind).contiguous() for name, value in self.average.items()}
-        save_checkpoint(Path(path), self.config, tensors, self.tokenizer.to_json(), card)
+    def export(self, path: str | Path, card: str) -> None:
+        """Writes the averaged weights as a checkpoint that `tx` loads, in fp16."""
+        save_checkpoint(path, self.config, self.average, self.tokenizer.to_json(), card)
 
 
-def initialise(model: Transformer) -> None:
-    """Random starting weights: Glorot for matrices, N(0, 1/d_model) for embeddings; norms and biases keep 1 and 0."""
-    for name, p in model.named_parameters():
-        if "embedding" in name and p.ndim > 1:
-            torch.nn.init.normal_(p, std=model.config.d_model**-0.5)
-        elif p.ndim > 1:
-            torch.nn.init.xavier_uniform_(p)
-        elif name.endswith("bias"):
-            torch.nn.init.zeros_(p)
+def read_state(path: Path, device: torch.device) -> dict[str, Any]:
+    """The content of a `last.pt`. Only tensors and plain values are accepted. CheckpointError if it cannot be read."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        if not {"model", "average", "step"} <= set(state):
+            raise ValueError("not the state of a run")
+    except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
+        raise CheckpointError(f"{path} cannot be read: {one_line(error)[:200]}") from error
+    return state
 
 
-def model_config(vocab_size: int, **sizes: Any) -> ModelConfig:
-    """The architecture of the project's own weights: post-norm, ReLU, sinusoids, as the students that they start from."""
-    defaults: dict[str, Any] = {
-        "d_model": 256, "n_heads": 8, "d_head": 32, "d_ff": 1536, "n_encoder_layers": 6, "n_decoder_layers": 2,
-        "norm_eps": 1e-6, "sinusoid_layout": "tensor2tensor", "share_embeddings": False, "logits_bias": True,
-    }  # fmt: skip
-    return ModelConfig(src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, **{**defaults, **sizes})
+def export_run(run: str | Path, config: CheckpointConfig, tokenizer: Tokenizer, card: str, path: str | Path) -> int:
+    """Writes the averaged weights of a run's `last.pt`, finished or not, as a checkpoint; returns the run's step.
+
+    Raises CheckpointError if the run cannot be read or its tensors are not those of `config`."""
+    file = Path(run) / "last.pt"
+    state = read_state(file, torch.device("cpu"))
+    with torch.device("meta"):
+        expected = Transformer(config.model).state_dict()
+    check_tensors(_shapes(state["average"]), _shapes(expected), file)
+    save_checkpoint(path, config, state["average"], tokenizer.to_json(), card)
+    return int(state["step"])
 
 
-def checkpoint_config(tokenizer: Tokenizer, name: str, **sizes: Any) -> CheckpointConfig:
-    """Architecture, special pieces and tasks for a vocabulary made by `vocabulary.build`."""
-    start = tokenizer.id("<translate:zh>")
-    return CheckpointConfig(
-        model=model_config(tokenizer.vocab_size, **sizes),
-        special=SpecialIds(pad=tokenizer.id("<pad>"), eos=tokenizer.id("</s>"), decoder_start=start, unk=tokenizer.id("<unk>")),
-        tasks={
-            "translate:zh": Task(tgt_prefix=(start,), source="en", target="zh"),
-            "translate:en": Task(tgt_prefix=(tokenizer.id("<translate:en>"),), source="zh", target="en"),
-            "summarize": Task(tgt_prefix=(tokenizer.id("<summarize>"),)),
-            "answer": Task(tgt_prefix=(tokenizer.id("<answer>"),)),
-        },
-        name=name,
-    )  # fmt: skip
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def dev_name(path: str | Path) -> str:
+    """What the log calls a dev set: "everyday" for `dev/translate.everyday.tsv.gz`."""
+    parts = [p for p in Path(path).name.split(".") if p not in ("gz", "tsv", "jsonl")]
+    return parts[-1] if parts else Path(path).name
+
+
+def dev_rows(path: str | Path, limit: int) -> list[Mapping[str, str]]:
+    """The first `limit` rows of a dev set. InputError if there is none, or one without both languages."""
+    rows = list(itertools.islice(read_rows(path), limit))
+    if not rows:
+        raise InputError(f"{path}: the dev set is empty")
+    for n, row in enumerate(rows, 1):
+        if not all(isinstance(row.get(language), str) for language in ("en", "zh")):
+            raise InputError(f"{path} row {n}: expected the text fields en and zh")
+    return rows

@@ -60,11 +60,11 @@ def cross_entropy(
     """Summed label-smoothed cross-entropy (Szegedy et al. 2016, §7) and summed negative log-likelihood, both in nats.
 
     x [N, d], table [V, d], bias [V] or None, labels [N] (no padding among them). The smoothed target is
-    1 − ε on the label and ε/V everywhere.
+    1 − ε on the label and ε/V everywhere. The gradient reaches x, table and bias; `chunk` rows are worked on at a time.
 
     With `negatives` = k > 0 the softmax runs only over the pieces that occur among the labels and k others drawn evenly;
     those others stand for all that were left out: log((V − labels' pieces)/k) is added to their logits (importance
-    sampling of the partition function, Bengio & Senécal 2003; Jean et al. 2015).
+    sampling of the partition function, Bengio & Senécal 2003; Jean et al. 2015). ε is then spread over these pieces only.
     """
     vocab_size = len(table)
     if bias is None:
@@ -83,5 +83,7 @@ def cross_entropy(
             offset = torch.zeros(len(columns), device=labels.device)
             offset[len(kept) :] = torch.log(torch.tensor(len(others) / negatives))
             table, bias, labels = table[columns], bias[columns], place[labels]
-    loss, nll = _ChunkedCrossEntropy.apply(x, table, bias, labels, offset, smoothing, chunk)
-    return loss, nll
+    total: tuple[Tensor, Tensor] = _ChunkedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        x, table, bias, labels, offset, smoothing, chunk
+    )
+    return total

@@ -18,7 +18,10 @@ import torch
 from torch import Tensor
 
 from ..attention import MultiHeadAttention, causal_mask
+from ..checkpoint import check_tensors
 from ..config import ModelConfig
+from ..errors import CheckpointError, ConfigError
+from ..layers import SSRU, DecoderLayer
 from ..marian_bin import read_marian_binary
 from ..tokenizer import Tokenizer
 from ..transformer import Transformer
@@ -26,6 +29,7 @@ from .align import TranslationTable, symmetrised_table
 from .data import read_rows
 
 Array = npt.NDArray[np.float32]
+STUDENT_EOS = 0  # `</s>` in the vocabulary of every Marian student
 HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
 PARENTHESES = re.compile(r"\([^)]*\)|\b(?:to|fig\.|lit\.) ")
 
@@ -72,8 +76,14 @@ def student_tensors(arrays: dict[str, Array]) -> tuple[ModelConfig, dict[str, Te
 
 def load_student(path: str | Path) -> Transformer:
     """A Marian student as a Transformer in eval mode. Raises CheckpointError if the file is not one."""
-    config, tensors = student_tensors(read_marian_binary(path))
+    arrays = read_marian_binary(path)
+    try:
+        config, tensors = student_tensors(arrays)
+    except (KeyError, ConfigError) as error:
+        raise CheckpointError(f"{path} is not a student with tied embeddings and SSRU: {error}") from error
     model = Transformer(config)
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    check_tensors({name: tuple(tensor.shape) for name, tensor in tensors.items()}, expected, path)
     model.load_state_dict(tensors)
     return model.eval()
 
@@ -119,16 +129,19 @@ def distil_self_attention(
     whose `decoder_autoregression` is attention.
 
     Each layer is trained by itself, on the inputs that it has in the teacher, to the mean squared error of its output
-    (after the norm). `sources` end in `</s>`; `targets` do not.
+    (after the norm). `sources` end in `</s>`; `targets` do not. The teacher's parameters are frozen by this.
     """
+    teacher.requires_grad_(False)
     config = ModelConfig(**{**vars(teacher.config), "decoder_autoregression": "attention"})
-    layers = torch.nn.ModuleList(MultiHeadAttention(config) for _ in teacher.decoder.layers)
-    for ours, theirs in zip(layers, teacher.decoder.layers, strict=True):
-        ours.v_proj.weight.data.copy_(theirs.self_attn.w.weight)
+    teacher_layers = ssru_layers(teacher)
+    layers = [MultiHeadAttention(config) for _ in teacher_layers]
+    for ours, (_, ssru) in zip(layers, teacher_layers, strict=True):
+        ours.v_proj.weight.data.copy_(ssru.w.weight)
         ours.v_proj.bias.data.zero_()
         ours.o_proj.weight.data.copy_(torch.eye(config.d_model))
         ours.o_proj.bias.data.zero_()
-    optimizer = torch.optim.AdamW(layers.parameters(), lr=lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+    parameters = [p for layer in layers for p in layer.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     order = sorted(range(len(sources)), key=lambda i: (len(targets[i]), len(sources[i])))
     starts = list(range(0, len(order), 128))
     rng = np.random.default_rng(1)
@@ -145,13 +158,13 @@ def distil_self_attention(
         for group in optimizer.param_groups:
             group["lr"] = lr * min(1.0, (step + 1) / 50) * (1 - 0.97 * done)
         total = torch.zeros(())
-        for i, (ours, theirs) in enumerate(zip(layers, teacher.decoder.layers, strict=True)):
+        for i, (ours, (theirs, _)) in enumerate(zip(layers, teacher_layers, strict=True)):
             h, _ = ours(inputs[i], ours.keys_values(inputs[i]), causal)
             error = ((theirs.self_attn_norm(inputs[i] + h) - outputs[i])[tgt_mask] ** 2).mean()
             errors[i] = 0.98 * errors[i] + 0.02 * float(error.detach() / outputs[i][tgt_mask].var())
             total = total + error
         optimizer.zero_grad()
-        total.backward()
+        total.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         step += 1
         if step % 50 == 0:
@@ -163,15 +176,24 @@ def distil_self_attention(
     }
 
 
+def ssru_layers(model: Transformer) -> list[tuple[DecoderLayer, SSRU]]:
+    """The decoder's layers and the SSRU in each."""
+    found = []
+    for layer in model.decoder.layers:
+        assert isinstance(layer, DecoderLayer) and isinstance(layer.self_attn, SSRU)
+        found.append((layer, layer.self_attn))
+    return found
+
+
 @torch.no_grad()
 def _ssru_pairs(teacher: Transformer, src: Tensor, src_mask: Tensor, tgt: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     """What goes into each SSRU layer of the teacher, and what comes out of it and its norm: [B, T, d_model] each."""
     state = teacher.start(teacher.encode(src, src_mask), src_mask)
     x = teacher.decoder.embed(tgt, teacher.tgt_table)
     inputs, outputs = [], []
-    for layer, cross_kv in zip(teacher.decoder.layers, state.cross_kv, strict=True):
+    for (layer, ssru), cross_kv in zip(ssru_layers(teacher), state.cross_kv, strict=True):
         inputs.append(x)
-        outputs.append(layer.self_attn_norm(x + layer.self_attn(x, None)[0]))
+        outputs.append(layer.self_attn_norm(x + ssru(x, None)[0]))
         x = layer(x, None, cross_kv, None, state.memory_mask)[0]
     return inputs, outputs
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from tokenizers import Tokenizer as _Backend
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
+from ..checkpoint import one_line
+from ..errors import CheckpointError, InputError
 from ..tokenizer import Tokenizer
 
 SPECIAL_PIECES = ("<pad>", "</s>", "<unk>", "<translate:zh>", "<translate:en>", "<summarize>", "<answer>")
@@ -45,7 +47,7 @@ def english_pieces(vocabulary: dict[str, float], texts: Iterable[str], source: _
 
 def chinese_pieces(texts: Iterable[str], size: int, n_characters: int) -> dict[str, float]:
     """A unigram vocabulary of `size` pieces over runs of Han characters, at most `n_characters` of them single
-    characters (the most frequent)."""
+    characters (the most frequent); a run that holds any other teaches nothing. InputError if there is no Han character."""
     runs: collections.Counter[str] = collections.Counter()
     for text in texts:
         runs.update(re.findall(r"[\u3400-\u4dbf\u4e00-\u9fff]+", text))
@@ -53,6 +55,8 @@ def chinese_pieces(texts: Iterable[str], size: int, n_characters: int) -> dict[s
     for run, n in runs.items():
         for character in run:
             characters[character] += n
+    if not characters:
+        raise InputError("no Chinese pieces: the texts hold no Han characters")
     known = {c for c, _ in characters.most_common(n_characters)}
     backend = _Backend(models.Unigram())
     backend.normalizer = normalizers.Sequence([])
@@ -62,13 +66,16 @@ def chinese_pieces(texts: Iterable[str], size: int, n_characters: int) -> dict[s
     )
     clean = (r for run, n in runs.items() if set(run) <= known for r in [run] * min(n, 50))
     backend.train_from_iterator(clean, trainer=trainer)
-    return {piece: score for piece, score in json.loads(backend.to_str())["model"]["vocab"]}
+    return dict(json.loads(backend.to_str())["model"]["vocab"])
 
 
 def build(english: dict[str, float], chinese: dict[str, float]) -> Tokenizer:
-    """Joins both halves, the special pieces, all bytes and all printable ASCII characters into one tokenizer."""
-    pieces: dict[str, float] = {p: _NEVER for p in SPECIAL_PIECES}
+    """Joins both halves, the special pieces, all bytes and all printable ASCII characters into one tokenizer. Scores are
+    log-probabilities. InputError if there is no English piece."""
+    pieces: dict[str, float] = dict.fromkeys(SPECIAL_PIECES, _NEVER)
     pieces.update((f"<0x{b:02X}>", _NEVER) for b in range(256))
+    if not english:
+        raise InputError("no English pieces: the texts use none of the existing vocabulary")
     rare = min(english.values())
     for character in [chr(c) for c in range(32, 127)] + ["\t"]:
         pieces[character] = english.get(character, rare)
@@ -82,6 +89,11 @@ def build(english: dict[str, float], chinese: dict[str, float]) -> Tokenizer:
 
 
 def read_unigram(path: Path) -> tuple[_Backend, dict[str, float]]:
-    """A `tokenizer.json` with a unigram model: the tokenizer and the score of each piece."""
-    vocab = json.loads(path.read_text())["model"]["vocab"]
-    return _Backend.from_file(str(path)), {piece: score for piece, score in vocab}
+    """A `tokenizer.json` with a unigram model: the tokenizer and the score of each piece. CheckpointError if it is none."""
+    try:
+        vocab: dict[str, float] = dict(json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"])
+        if not all(isinstance(score, float) for score in vocab.values()):
+            raise ValueError("its pieces have no scores: not a unigram model")
+        return _Backend.from_file(str(path)), vocab
+    except Exception as error:  # the library raises bare Exception
+        raise CheckpointError(f"{path} is not a unigram tokenizer.json: {one_line(error)}") from error

@@ -31,7 +31,7 @@ def marian() -> Builder:
     """A function that builds a random MarianMTModel: settings of MarianConfig, `std` and `seed` of the noise."""
     from transformers import MarianConfig, MarianMTModel
 
-    def build(std: float = 0.25, seed: int = 0, **settings: Any) -> Any:
+    def build(std: float = 0.3, seed: int = 0, **settings: Any) -> Any:
         sizes = {
             "vocab_size": 67,
             "d_model": 32,
