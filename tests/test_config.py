@@ -30,7 +30,7 @@ def test_the_defaults_are_the_base_model_of_the_paper() -> None:
         ({"n_heads": -1}, "n_heads is out of range: -1"),
         ({"n_decoder_layers": 0}, "n_decoder_layers is out of range"),
         ({"src_vocab_size": 0, "tgt_vocab_size": 0}, "src_vocab_size is out of range"),
-        ({"position_offset": -1}, "position_offset must be"),
+        ({"position_offset": -1}, "position_offset is out of range: -1"),
         ({"d_ff": 2048.0}, "d_ff must be of type int, not 2048.0"),
         ({"d_head": "64"}, "d_head must be of type int, not '64'"),
         ({"n_heads": True}, "n_heads must be of type int, not True"),

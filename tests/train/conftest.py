@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers
 
@@ -15,6 +17,15 @@ from tx.model.train.vocabulary import build
 
 ENGLISH = " the cat dog sees bird a tree house we go home now red blue old small river sun moon eats runs"
 CHINESE = "猫 狗 看见 鸟 一 棵 树 房子 我们 回家 现在 红 蓝 老 小 河 太阳 月亮 吃 跑 我 们 你 好 世 界 看 见 房 子 回 家"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """The models here are too small to share out."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

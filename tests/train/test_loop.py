@@ -15,11 +15,10 @@ from torch import Tensor
 
 from tx.model.checkpoint import load_checkpoint, load_transformer
 from tx.model.config import CheckpointConfig, Task
-from tx.model.errors import CheckpointError, ConfigError, InputError
+from tx.model.errors import CheckpointError, InputError
 from tx.model.generation import generate
 from tx.model.tokenizer import Tokenizer
 from tx.model.torch_engine import TorchStepper
-from tx.model.train.__main__ import main
 from tx.model.train.architecture import checkpoint_config
 from tx.model.train.data import Batch, Source
 from tx.model.train.loop import Trainer, dev_name
@@ -38,15 +37,6 @@ def random_rows(n: int, seed: int, longest: int = 6) -> list[str]:
 def copies(path: Path, rows: list[str]) -> Path:
     path.write_text("".join(f"{row}\t{row}\n" for row in rows), encoding="utf-8")
     return path
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    """The models here are too small to share out."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -71,69 +61,6 @@ def log_of(trainer: Trainer) -> list[dict[str, Any]]:
 
     lines = (trainer.out / "log.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line, parse_constant=refuse) for line in lines]
-
-
-# -- recipes -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_recipe_is_read_relative_to_its_folder(tmp_path: Path) -> None:
-    values = {
-        "sources": [{"path": "a.tsv", "task": "translate", "weight": 2}, {"path": "/b.jsonl", "task": "summarize"}],
-        "dev": [{"path": "../dev.tsv", "task": "translate:zh"}],
-        "steps": 7,
-        "adam_betas": [0.8, 0.9],
-    }
-    (tmp_path / "recipe.json").write_text(json.dumps(values))
-    recipe = Recipe.from_json(tmp_path / "recipe.json")
-    sources = (Source(str(tmp_path / "a.tsv"), "translate", 2), Source("/b.jsonl", "summarize"))
-    dev = (Source(f"{tmp_path}/../dev.tsv", "translate:zh"),)
-    assert recipe == Recipe(sources, dev, steps=7, adam_betas=(0.8, 0.9))
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "recipe.json: "),
-        ("[]", "recipe.json: "),
-        ('{"sources": 3}', "recipe.json: "),
-        ('{"sources": []}', "sources is out of range"),
-        ("{}", "sources is out of range"),
-        ('{"sources": [{"path": "a.tsv"}]}', "missing field 'task'"),
-        ('{"sources": [{"path": "a.tsv", "task": "translate", "wieght": 1}]}', "unknown field 'wieght'"),
-        ('{"sources": [{"path": "a.tsv", "task": "sing"}]}', "sources is out of range"),
-        ('{"sources": [{"path": "a.tsv", "task": "translate"}], "stepps": 1}', "unknown field 'stepps'"),
-        ('{"sources": [{"path": "a.tsv", "task": "translate"}], "steps": 0}', "steps is out of range: 0"),
-        ('{"sources": [{"path": "a.tsv", "task": "translate"}], "lr": "high"}', "recipe.json: "),
-        ('{"sources": [{"path": "a.tsv", "task": "translate"}], "label_smoothing": 1}', "label_smoothing"),
-        ('{"sources": [{"path": "a.tsv", "task": "translate"}], "adam_betas": [0.9]}', "adam_betas"),
-        (
-            '{"sources": [{"path": "a.tsv", "task": "answer"}], "dev": [{"path": "a.tsv", "task": "answer"}]}',
-            "dev is out of range",
-        ),
-    ],
-)
-def test_a_bad_recipe_is_refused_in_one_line(tmp_path: Path, content: str, words: str) -> None:
-    path = tmp_path / "recipe.json"
-    path.write_text(content)
-    with pytest.raises(ConfigError, match=words) as caught:
-        Recipe.from_json(path)
-    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
-    with pytest.raises(ConfigError, match="none.json"):
-        Recipe.from_json(tmp_path / "none.json")
-
-
-def test_the_learning_rate_rises_stays_and_falls() -> None:
-    source = (Source("a.tsv", "translate"),)
-    recipe = Recipe(source, steps=100, lr=1.0, lr_end=0.1, warmup=10, decay=20)
-    rates = [recipe.lr_at(step) for step in range(100)]
-    assert rates[0] == pytest.approx(0.1 + 0.9 / 10)
-    assert rates[9:80] == pytest.approx([1.0] * 71)
-    assert [rates[i + 1] - rates[i] for i in range(9)] == pytest.approx([0.09] * 9)
-    assert [rates[i + 1] - rates[i] for i in range(80, 99)] == pytest.approx([-0.045] * 19)
-    assert rates[99] == pytest.approx(0.1 + 0.9 / 20)
-    assert recipe.lr_at(100) == pytest.approx(0.1)
-    constant = Recipe(source, steps=10, lr=0.5, lr_end=0.1, warmup=0, decay=0)
-    assert {constant.lr_at(step) for step in range(10)} == {0.5}
 
 
 @pytest.mark.parametrize(
@@ -393,68 +320,3 @@ def test_an_exported_checkpoint_translates_alike(new_trainer: NewTrainer, tmp_pa
     assert len(set(expected)) > 1
     assert (tmp_path / "model" / "README.md").read_text() == "# A card\n"
     assert checkpoint.tokenizer.to_json() == tokenizer.to_json()
-
-
-# -- the command line --------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def files(tmp_path: Path, tokenizer: Tokenizer) -> list[str]:
-    """Arguments that a short run needs."""
-    copies(tmp_path / "rows.tsv", random_rows(30, seed=1))
-    recipe = {"sources": [{"path": "rows.tsv", "task": "translate"}], "steps": 2, "batch_tokens": 50, "log_every": 1}
-    (tmp_path / "recipe.json").write_text(json.dumps(recipe))
-    (tmp_path / "card.md").write_text("# The card\n")
-    tokenizer.save(tmp_path / "tokenizer.json")
-    paths = {"recipe": "recipe.json", "tokenizer": "tokenizer.json", "out": "run", "card": "card.md"}
-    return [a for option, name in paths.items() for a in (f"--{option}", str(tmp_path / name))]
-
-
-def test_run_continue_and_export(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = ["run", *files, "--device", "cpu", "--threads", "1", "--name", "small"]
-    assert main([*run, "--until", "1"]) == 0
-    assert "step 1 " in capsys.readouterr().err
-    assert main([*run, "--export", str(tmp_path / "model")]) == 0
-    assert "continuing at step 1" in capsys.readouterr().err
-    options = ["--tokenizer", str(tmp_path / "tokenizer.json"), "--card", str(tmp_path / "card.md"), "--name", "small"]
-    assert main(["export", "--run", str(tmp_path / "run"), *options, "--out", str(tmp_path / "again")]) == 0
-    assert "step 2" in capsys.readouterr().err
-    for name in ("model.safetensors", "config.json", "tokenizer.json", "README.md", "manifest.json"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
-    assert load_checkpoint(tmp_path / "again").config.name == "small"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("recipe.json", "{", "recipe"),
-        ("recipe.json", '{"sources": [{"path": "none.tsv", "task": "translate"}]}', "none.tsv"),
-        ("rows.tsv", "one column\n", "rows.tsv line 1"),
-        ("rows.tsv", "", "no training examples"),
-        ("tokenizer.json", "{}", "tokenizer.json"),
-        ("card.md", None, "card.md"),
-        ("init.safetensors", "damaged", "init.safetensors"),
-        ("run/last.pt", "damaged", "last.pt"),
-    ],
-)
-def test_what_is_wrong_is_told_in_one_line(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str | None, words: str
-) -> None:
-    path = tmp_path / name
-    if content is None:
-        path.unlink()
-    else:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(content)
-    init = ["--init", str(path)] if name.startswith("init") else []
-    assert main(["run", *files, "--device", "cpu", "--threads", "1", *init]) == 1
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1 and words in lines[0]
-
-
-def test_exporting_what_is_not_a_run_is_refused(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--tokenizer", files[3], "--card", str(tmp_path / "card.md"), "--out", str(tmp_path / "model")]
-    assert main(["export", "--run", str(tmp_path), *options]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "last.pt" in error
-    assert not (tmp_path / "model").exists()

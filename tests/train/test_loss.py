@@ -131,11 +131,11 @@ def test_the_partition_function_is_right_on_average() -> None:
     labels = torch.tensor([4])
     logits = (x @ table.T + bias)[0].double()
     draws = []
-    for _ in range(3000):
+    for _ in range(1500):
         _, nll = cross_entropy(x, table, bias, labels, negatives=10, generator=g)
         draws.append(math.exp(float(nll) + float(logits[4])))
     error = np.std(draws) / math.sqrt(len(draws))
-    assert error < 0.02 * np.mean(draws)
+    assert error < 0.03 * np.mean(draws)
     assert abs(np.mean(draws) - float(logits.exp().sum())) < 4 * error
     assert np.std(draws) > 0.05 * np.mean(draws)  # it is sampled
 
@@ -157,7 +157,7 @@ def test_sampled_gradients_are_those_of_the_sampled_softmax(inputs: tuple[Tensor
     offset[kept] = 0.0
     offset[drawn] = math.log((V - len(kept)) / 9)
     plain = -(logits + offset).log_softmax(-1)[range(6), labels].sum()
-    assert float(loss) == pytest.approx(float(plain), rel=1e-5)
+    assert loss.item() == pytest.approx(plain.item(), rel=1e-5)
     for a, b in zip((grad_x, grad_table, grad_bias), gradients(plain, *exact), strict=True):
         torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-5)
 
