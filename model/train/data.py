@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import hashlib
 import json
@@ -34,13 +35,16 @@ _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 class Source:
     """One file of a recipe. `task`: translate (both ways), translate:en, translate:zh, summarize or answer; `weight` is
     the share of examples that are drawn from it, relative to the other sources; `limit` caps the rows (0: all);
-    `case_variants` is the share of rows whose English source is added again in capitals, lower or title case."""
+    `case_variants` is the share of rows whose English source is added again in capitals, lower or title case,
+    `bare_variants` that of rows which are added again without the full stop, question or exclamation mark at their end
+    (on both sides): what people type has none, and should not get one."""
 
     path: str
     task: str
     weight: float = 1.0
     limit: int = 0
     case_variants: float = 0.0
+    bare_variants: float = 0.0
 
 
 def read_rows(path: str | Path) -> Iterator[Mapping[str, Any]]:
@@ -111,6 +115,11 @@ def examples(source: Source, seed: int = 0) -> Iterator[tuple[str, str, str]]:
                         yield "translate:zh", rng.choice((str.upper, str.lower, str.title))(english), chinese
                 if source.task != "translate:zh":
                     yield "translate:en", chinese, english
+                if source.bare_variants and english[-1] in ".!?" and chinese[-1] in "。！？":
+                    english, chinese = english.rstrip(".!?"), chinese.rstrip("。！？")
+                    for task, *pair in (("translate:zh", english, chinese), ("translate:en", chinese, english)):
+                        if source.task in ("translate", task) and all(pair) and rng.random() < source.bare_variants:
+                            yield task, pair[0], pair[1]
             elif source.task == "summarize":
                 yield "summarize", _text(row, "text"), _text(row, "summary")
             else:
@@ -154,7 +163,7 @@ def load_corpus(
 
     With `cache` a folder the ids are kept there, until the file changes. One folder serves one list of tasks."""
     stat = Path(source.path).stat() if Path(source.path).exists() else None
-    key = repr((source.path, source.task, source.limit, source.case_variants, max_length, stat and stat.st_size))
+    key = repr((dataclasses.replace(source, weight=0), max_length, stat and stat.st_size))
     key = hashlib.sha256((key + tokenizer.to_json()).encode()).hexdigest()[:16]
     file = cache / f"{Path(source.path).name}.{key}.npz" if cache else None
     names = list(tasks)

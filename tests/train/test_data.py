@@ -137,6 +137,19 @@ def test_a_missing_field_is_refused_by_row(tmp_path: Path) -> None:
             list(examples(Source(str(path), "summarize")))
 
 
+def test_bare_variants(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("Go on!\t继续！\nNo mark\t没有\n...\t。\n" * 1 + "Really?!\t真的？\n")
+    source = Source(str(tmp_path / "a.tsv"), "translate", bare_variants=1.0)
+    added = [e for e in examples(source) if e[1][-1] not in ".!?。！？" and "No" not in e[1] and "没" not in e[1]]
+    assert added == [
+        ("translate:zh", "Go on", "继续"), ("translate:en", "继续", "Go on"),
+        ("translate:zh", "Really", "真的"), ("translate:en", "真的", "Really"),
+    ]  # fmt: skip
+    one_way = list(examples(Source(str(tmp_path / "a.tsv"), "translate:en", bare_variants=1.0)))
+    assert {task for task, _, _ in one_way} == {"translate:en"}
+    assert ("translate:en", "继续", "Go on") in one_way
+
+
 def test_case_variants(tmp_path: Path) -> None:
     rows = [(f"Words of Row {i}", f"第{i}行") for i in range(2000)]
     (tmp_path / "a.tsv").write_text(tsv(rows))
