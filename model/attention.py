@@ -69,7 +69,7 @@ class MultiHeadAttention(nn.Module):
 
     def split_heads(self, x: Tensor) -> Tensor:
         """[B, T, H·D] → [B, H, T, D]."""
-        return x.unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2)
+        return x.reshape(*x.shape[:2], self.n_heads, self.d_head).transpose(1, 2)
 
     def keys_values(self, memory: Tensor) -> KV:
         """Projects memory [B, S, d_model] to keys and values [B, H, S, D]; for cross-attention once a sentence."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -81,7 +81,7 @@ class Stack(nn.Module):
             if self._sinusoids is None or len(self._sinusoids) < end or self._sinusoids.device != x.device:
                 self._sinusoids = sinusoids(max(end, 256), self.config.d_model, self.config.sinusoid_layout).to(x.device)
             x = x + self._sinusoids[first:end]
-        return x if self.embedding_norm is None else self.embedding_norm(x)  # type: ignore[no-any-return]
+        return x if self.embedding_norm is None else self.embedding_norm(x)
 
     def position_bias(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor | None:
         """T5's bias on the scores of self-attention, the queries being the last positions: [1, H, T, S], or None."""
@@ -90,7 +90,8 @@ class Stack(nn.Module):
         queries = torch.arange(n_keys - n_queries, n_keys, device=device)
         c = self.config
         buckets = relative_buckets(queries, n_keys, c.relative_buckets, c.relative_max_distance, self.bidirectional)
-        return self.relative_bias(buckets).permute(2, 0, 1)[None]  # type: ignore[no-any-return]
+        bias: Tensor = self.relative_bias(buckets)
+        return bias.permute(2, 0, 1)[None]
 
 
 class Encoder(Stack):
@@ -179,7 +180,8 @@ class Transformer(nn.Module):
 
     def start(self, memory: Tensor, src_mask: Tensor | None = None, beams: int = 1) -> DecoderState:
         """The state before the first piece, for B·beams rows: row b·beams + k is beam k of sentence b."""
-        cross_kv = [layer.cross_attn.keys_values(memory) for layer in self.decoder.layers]
+        layers = cast("list[DecoderLayer]", list(self.decoder.layers))
+        cross_kv = [layer.cross_attn.keys_values(memory) for layer in layers]
         memory_mask = None if src_mask is None else src_mask[:, None, None, :]
         state = DecoderState([None] * len(cross_kv), cross_kv, memory_mask)
         if beams > 1:
