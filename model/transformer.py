@@ -79,7 +79,9 @@ class Stack(nn.Module):
             x = x + self.position_embedding.weight[first:end]
         elif self.config.positions == "sinusoidal":
             if self._sinusoids is None or len(self._sinusoids) < end or self._sinusoids.device != x.device:
-                self._sinusoids = sinusoids(max(end, 256), self.config.d_model, self.config.sinusoid_layout).to(x.device)
+                self._sinusoids = sinusoids(max(end, 256), self.config.d_model, self.config.sinusoid_layout).to(
+                    x.device
+                )
             x = x + self._sinusoids[first:end]
         return x if self.embedding_norm is None else self.embedding_norm(x)
 

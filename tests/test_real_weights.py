@@ -67,7 +67,9 @@ def test_what_says_nothing_is_copied(translator: Translator, text: str) -> None:
     assert translator.translate([text])[0].text == text
 
 
-@pytest.mark.parametrize("text", ["????????????? y7", "ha ha ha ha ha ha ha ha ha ha ha ha", "y7", "aaaaaaaaaaaaaaaaaaaaaaaa"])
+@pytest.mark.parametrize(
+    "text", ["????????????? y7", "ha ha ha ha ha ha ha ha ha ha ha ha", "y7", "aaaaaaaaaaaaaaaaaaaaaaaa"]
+)
 def test_odd_input_gets_an_output_of_bounded_length(translator: Translator, text: str) -> None:
     (result,) = translator.translate([text])
     assert len(result.text) <= 4 * len(text) + 40

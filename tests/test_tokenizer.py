@@ -64,7 +64,9 @@ def test_nothing_is_lost(tokenizer: Tokenizer, text: str) -> None:
 
 
 # Texts that mix what a vocabulary knows with what it does not: most random characters alone would all be bytes.
-WORDS = st.sampled_from(["the", " ", "  ", "你好", "。", "12", "\u2581", "</s>", "<0xE4>", "\n", "\t", "é", "𠮷", "Tom"])
+WORDS = st.sampled_from(
+    ["the", " ", "  ", "你好", "。", "12", "\u2581", "</s>", "<0xE4>", "\n", "\t", "é", "𠮷", "Tom"]
+)
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
@@ -118,7 +120,9 @@ def test_no_piece_holds_more_than_one_digit(tokenizer: Tokenizer) -> None:
 
 
 def test_every_byte_and_every_ascii_character_is_there(tokenizer: Tokenizer) -> None:
-    assert [tokenizer.id(f"<0x{b:02X}>") for b in range(256)] == sorted(tokenizer.id(f"<0x{b:02X}>") for b in range(256))
+    assert [tokenizer.id(f"<0x{b:02X}>") for b in range(256)] == sorted(
+        tokenizer.id(f"<0x{b:02X}>") for b in range(256)
+    )
     for b in range(32, 127):
         assert tokenizer.decode([tokenizer.id(chr(b)), tokenizer.id(chr(b))])[-1] == chr(b)
 

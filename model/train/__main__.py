@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     steps = parser.add_subparsers(required=True, metavar="STEP")
 
     step = steps.add_parser("vocabulary", help="build the shared tokenizer from text and a student's vocabulary")
-    step.add_argument("--student", type=Path, required=True, help="tokenizer.json of a unigram vocabulary with English pieces")
+    step.add_argument(
+        "--student", type=Path, required=True, help="tokenizer.json of a unigram vocabulary with English pieces"
+    )
     step.add_argument("--pairs", nargs="+", required=True, metavar="FILE[:ROWS]", help="TSV of english<TAB>chinese")
     step.add_argument("--english", type=int, default=6800, help="English pieces to keep")
     step.add_argument("--chinese", type=int, default=6600, help="Chinese pieces to train")
@@ -40,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     step.add_argument("--tokenizer", type=Path, required=True)
     step.add_argument("--pairs", nargs="+", required=True, metavar="FILE[:ROWS]", help="TSV of english<TAB>chinese")
     step.add_argument("--glosses", type=Path, required=True, help="TSV of gloss<TAB>word")
-    step.add_argument("--pivots", type=int, default=24000, help="English sentences to put into Portuguese, shortest first")
+    step.add_argument(
+        "--pivots", type=int, default=24000, help="English sentences to put into Portuguese, shortest first"
+    )
     step.add_argument("--distil-seconds", type=float, default=150, help="time for turning SSRU into self-attention")
     step.add_argument("--out", type=Path, required=True, help="where init.safetensors goes")
     step.set_defaults(run=make_start)
@@ -123,9 +127,7 @@ def make_start(options: argparse.Namespace) -> None:
     attention = transfer.distil_self_attention(
         teacher, [sources[i] for i in kept], [pivots[sentences[i]] for i in kept], options.distil_seconds
     )
-    tensors = transfer.starting_tensors(
-        teacher, backend.get_vocab(), tokenizer, attention, pairs, pivots, glosses
-    )
+    tensors = transfer.starting_tensors(teacher, backend.get_vocab(), tokenizer, attention, pairs, pivots, glosses)
     save_file({name: value.contiguous() for name, value in tensors.items()}, options.out)
 
 

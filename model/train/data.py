@@ -156,7 +156,12 @@ class Corpus:
 
 
 def load_corpus(
-    source: Source, tokenizer: Tokenizer, special: SpecialIds, tasks: Mapping[str, Task], max_length: int, cache: Path | None
+    source: Source,
+    tokenizer: Tokenizer,
+    special: SpecialIds,
+    tasks: Mapping[str, Task],
+    max_length: int,
+    cache: Path | None,
 ) -> Corpus:
     """Reads and tokenises a file; examples longer than `max_length` pieces on a side, or (translations) more than three
     times as long on one side as on the other, are left out; the end piece counts.

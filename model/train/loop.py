@@ -158,7 +158,9 @@ class Trainer:
                 skipped += 1
             self.step += 1
             self.tokens += batch.n_tokens
-            if self.step % 4 == 0:  # every fourth step, with the decay of four: the same average for a quarter of the cost
+            if (
+                self.step % 4 == 0
+            ):  # every fourth step, with the decay of four: the same average for a quarter of the cost
                 self._update_average(min(recipe.ema, (1 + self.step) / (10 + self.step)) ** 4)
             now = time.monotonic()
             self.seconds = now - started
@@ -186,7 +188,11 @@ class Trainer:
         """One JSON line to `log.jsonl`, the same to stderr."""
         with (self.out / "log.jsonl").open("a") as file:
             file.write(json.dumps(values, ensure_ascii=False) + "\n")
-        print(" ".join(f"{k} {v:.2e}" if k == "lr" else f"{k} {v}" for k, v in values.items()), file=sys.stderr, flush=True)
+        print(
+            " ".join(f"{k} {v:.2e}" if k == "lr" else f"{k} {v}" for k, v in values.items()),
+            file=sys.stderr,
+            flush=True,
+        )
 
     # -- measuring and exporting --------------------------------------------------------------------------------------
 

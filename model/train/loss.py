@@ -14,7 +14,14 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, table: Tensor, bias: Tensor, labels: Tensor, offset: Tensor | None, smoothing: float, chunk: int
+        ctx: Any,
+        x: Tensor,
+        table: Tensor,
+        bias: Tensor,
+        labels: Tensor,
+        offset: Tensor | None,
+        smoothing: float,
+        chunk: int,
     ) -> tuple[Tensor, Tensor]:
         dtype = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
         rows, weights = x.detach().to(dtype), table.detach().to(dtype)

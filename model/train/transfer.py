@@ -58,7 +58,9 @@ def student_tensors(arrays: dict[str, Array]) -> tuple[ModelConfig, dict[str, Te
             names = {f"ffn_{k}": v for k, v in _FFN.items()}
             for marian, ours in (("self", "self_attn"), ("context", "cross_attn")):
                 names.update({f"{marian}_{k}": f"{ours}.{v}" for k, v in _ATTENTION.items()})
-                names.update({f"{marian}_Wo_ln_scale": f"{ours}_norm.weight", f"{marian}_Wo_ln_bias": f"{ours}_norm.bias"})
+                names.update(
+                    {f"{marian}_Wo_ln_scale": f"{ours}_norm.weight", f"{marian}_Wo_ln_bias": f"{ours}_norm.bias"}
+                )
             names.update({f"rnn_{k}": v for k, v in _SSRU.items()})
             for marian, ours in names.items():
                 array = arrays.get(f"{stack}_l{layer + 1}_{marian}")
@@ -89,7 +91,9 @@ def load_student(path: str | Path) -> Transformer:
 
 
 @torch.inference_mode()
-def student_translate(model: Transformer, sources: Sequence[Sequence[int]], batch: int = 256) -> Iterator[tuple[int, list[int]]]:
+def student_translate(
+    model: Transformer, sources: Sequence[Sequence[int]], batch: int = 256
+) -> Iterator[tuple[int, list[int]]]:
     """Greedy translations, (number of the source, target ids without the end), in order of length. The sources end in
     `</s>`, id 0."""
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
@@ -123,7 +127,11 @@ def student_translate(model: Transformer, sources: Sequence[Sequence[int]], batc
 
 
 def distil_self_attention(
-    teacher: Transformer, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], seconds: float, lr: float = 2e-3
+    teacher: Transformer,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    seconds: float,
+    lr: float = 2e-3,
 ) -> dict[str, Tensor]:
     """Self-attention layers that do in the teacher's decoder what its SSRU layers do: tensors named as in a decoder
     whose `decoder_autoregression` is attention.
@@ -168,7 +176,11 @@ def distil_self_attention(
         optimizer.step()
         step += 1
         if step % 50 == 0:
-            print(f"distil step {step}: unexplained variance a layer {[round(e, 4) for e in errors]}", file=sys.stderr, flush=True)
+            print(
+                f"distil step {step}: unexplained variance a layer {[round(e, 4) for e in errors]}",
+                file=sys.stderr,
+                flush=True,
+            )
     return {
         f"decoder.layers.{i}.self_attn.{name}": value.detach().clone()
         for i, layer in enumerate(layers)
@@ -225,7 +237,11 @@ def expected(table: TranslationTable, vectors: Array) -> tuple[Array, npt.NDArra
 
 
 def fill_from_glosses(
-    known: npt.NDArray[np.bool_], vectors: Array, tokenizer: Tokenizer, glosses: Mapping[str, Sequence[str]], of_english: Array
+    known: npt.NDArray[np.bool_],
+    vectors: Array,
+    tokenizer: Tokenizer,
+    glosses: Mapping[str, Sequence[str]],
+    of_english: Array,
 ) -> npt.NDArray[np.bool_]:
     """Gives each Chinese piece that is not `known` the mean vector of its dictionary glosses' pieces, else that of its
     characters, in place. `of_english` [V, d] are the vectors that English pieces have in this space. Returns what is
@@ -234,7 +250,9 @@ def fill_from_glosses(
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     unknown = [i for i, p in enumerate(pieces) if not known[i] and HAN.fullmatch(p)]
     for i in unknown:
-        words = [w for gloss in glosses.get(pieces[i], ())[:3] for w in tokenizer.encode(PARENTHESES.sub("", gloss).strip())]
+        words = [
+            w for gloss in glosses.get(pieces[i], ())[:3] for w in tokenizer.encode(PARENTHESES.sub("", gloss).strip())
+        ]
         if words:
             rows = of_english[words]
             vectors[i] = _rescaled(rows.mean(0, keepdims=True), np.linalg.norm(rows, axis=1).mean(keepdims=True))[0]

@@ -62,7 +62,12 @@ def chinese_pieces(texts: Iterable[str], size: int, n_characters: int) -> dict[s
     backend.normalizer = normalizers.Sequence([])
     backend.pre_tokenizer = pre_tokenizers.Split("\n", "removed")
     trainer = trainers.UnigramTrainer(
-        vocab_size=size, special_tokens=[], max_piece_length=5, shrinking_factor=0.6, n_sub_iterations=2, show_progress=False
+        vocab_size=size,
+        special_tokens=[],
+        max_piece_length=5,
+        shrinking_factor=0.6,
+        n_sub_iterations=2,
+        show_progress=False,
     )
     clean = (r for run, n in runs.items() if set(run) <= known for r in [run] * min(n, 50))
     backend.train_from_iterator(clean, trainer=trainer)

@@ -90,7 +90,9 @@ def main() -> None:
     columns = options.negatives + 2000 if options.negatives else tokenizer.vocab_size
     used = speed * products_per_position(config.model, min(columns, tokenizer.vocab_size))
     print(f"source + target pieces a second: median {speed:.0f}, from {min(speeds):.0f} to {max(speeds):.0f}")
-    print(f"matrix products: {used / 1e9:.0f} G multiply-adds a second of {rate / 1e9:.0f} G measured: {used / rate:.0%}")
+    print(
+        f"matrix products: {used / 1e9:.0f} G multiply-adds a second of {rate / 1e9:.0f} G measured: {used / rate:.0%}"
+    )
     print(profiled.key_averages().table(sort_by="self_cpu_time_total", row_limit=12, max_name_column_width=40))
 
 

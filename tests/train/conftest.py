@@ -16,7 +16,9 @@ from tx.model.train.architecture import checkpoint_config
 from tx.model.train.vocabulary import build
 
 ENGLISH = " the cat dog sees bird a tree house we go home now red blue old small river sun moon eats runs"
-CHINESE = "猫 狗 看见 鸟 一 棵 树 房子 我们 回家 现在 红 蓝 老 小 河 太阳 月亮 吃 跑 我 们 你 好 世 界 看 见 房 子 回 家"
+CHINESE = (
+    "猫 狗 看见 鸟 一 棵 树 房子 我们 回家 现在 红 蓝 老 小 河 太阳 月亮 吃 跑 我 们 你 好 世 界 看 见 房 子 回 家"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -69,7 +69,9 @@ def test_what_is_wrong_is_told_in_one_line(
     assert len(lines) == 1 and words in lines[0]
 
 
-def test_exporting_what_is_not_a_run_is_refused(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exporting_what_is_not_a_run_is_refused(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--tokenizer", files[3], "--card", str(tmp_path / "card.md"), "--out", str(tmp_path / "model")]
     assert main(["export", "--run", str(tmp_path), *options]) == 1
     error = capsys.readouterr().err

@@ -104,7 +104,9 @@ def test_chinese_punctuation(text: str, expected: str) -> None:
 
 
 def test_one_tsv_gives_both_directions(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text(tsv([("Hi", "你好"), (" Bye. ", "再见."), ("Hi", "你好"), ("", "空"), ("empty", " ")]))
+    (tmp_path / "a.tsv").write_text(
+        tsv([("Hi", "你好"), (" Bye. ", "再见."), ("Hi", "你好"), ("", "空"), ("empty", " ")])
+    )
     path = str(tmp_path / "a.tsv")
     to_chinese = [("translate:zh", "Hi", "你好"), ("translate:zh", "Bye.", "再见。")]
     to_english = [("translate:en", "你好", "Hi"), ("translate:en", "再见。", "Bye.")]
@@ -195,9 +197,16 @@ def test_a_corpus_holds_the_examples(tmp_path: Path, tokenizer: Tokenizer, confi
     assert config.special.eos not in corpus.tgt
 
 
-def test_long_and_lopsided_examples_are_left_out(tmp_path: Path, tokenizer: Tokenizer, config: CheckpointConfig) -> None:
+def test_long_and_lopsided_examples_are_left_out(
+    tmp_path: Path, tokenizer: Tokenizer, config: CheckpointConfig
+) -> None:
     path = tmp_path / "a.tsv"
-    rows = [("the cat", "猫"), (" ".join(["the"] * 10), "猫" * 10), (" ".join(["the"] * 9), "猫" * 9), ("the", "猫" * 9)]
+    rows = [
+        ("the cat", "猫"),
+        (" ".join(["the"] * 10), "猫" * 10),
+        (" ".join(["the"] * 9), "猫" * 9),
+        ("the", "猫" * 9),
+    ]
     path.write_text(tsv(rows))
     kept = {t for task, _, t in texts(load(path, tokenizer, config, 10), tokenizer) if task == "translate:zh"}
     assert kept == {"猫", "猫" * 9}  # ten pieces with the end; one of nine against two is within 3 · 2 + 4

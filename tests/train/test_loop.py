@@ -202,7 +202,9 @@ def test_a_damaged_or_foreign_state_is_refused(new_trainer: NewTrainer, tmp_path
             new_trainer("a").resume()
         assert "\n" not in str(caught.value)
     path.write_bytes(whole)
-    other = Trainer(trainer.recipe, checkpoint_config(tokenizer, "other", d_model=32, n_encoder_layers=1), tokenizer, trainer.out)
+    other = Trainer(
+        trainer.recipe, checkpoint_config(tokenizer, "other", d_model=32, n_encoder_layers=1), tokenizer, trainer.out
+    )
     with pytest.raises(CheckpointError, match=r"last\.pt does not fit"):
         other.resume()
 

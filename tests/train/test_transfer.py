@@ -51,7 +51,11 @@ def made_up_student(seed: int = 1, vocab_size: int = VOCAB) -> dict[str, Array]:
             arrays[f"{at}ffn_W2"], arrays[f"{at}ffn_b2"] = matrix(D_FF, D), vector(D)
             arrays[f"{at}ffn_ffn_ln_scale"], arrays[f"{at}ffn_ffn_ln_bias"] = vector(D, 1.0), vector(D)
             if stack == "decoder":
-                arrays[f"{at}rnn_W"], arrays[f"{at}rnn_Wf"], arrays[f"{at}rnn_bf"] = matrix(D, D), matrix(D, D), vector(D)
+                arrays[f"{at}rnn_W"], arrays[f"{at}rnn_Wf"], arrays[f"{at}rnn_bf"] = (
+                    matrix(D, D),
+                    matrix(D, D),
+                    vector(D),
+                )
                 arrays[f"{at}rnn_ffn_ln_scale"], arrays[f"{at}rnn_ffn_ln_bias"] = vector(D, 1.0), vector(D)
     return arrays
 
@@ -72,7 +76,9 @@ class NumpyStudent:
         return np.concatenate([np.sin(t * frequency), np.cos(t * frequency)])
 
     def attention(self, x: Array, memory: Array, at: str) -> Array:
-        q, k, v = ((s @ self.w[f"{at}_W{n}"] + self.w[f"{at}_b{n}"]) for s, n in ((x, "q"), (memory, "k"), (memory, "v")))
+        q, k, v = (
+            (s @ self.w[f"{at}_W{n}"] + self.w[f"{at}_b{n}"]) for s, n in ((x, "q"), (memory, "k"), (memory, "v"))
+        )
         heads = []
         for h in range(HEADS):
             part = slice(h * D // HEADS, (h + 1) * D // HEADS)
@@ -156,7 +162,9 @@ def test_the_student_does_what_its_formulas_say() -> None:
 def write_marian(path: Path, arrays: dict[str, Array]) -> None:
     names = [name.encode() + b"\0" for name in arrays]
     head = struct.pack("<QQ", 1, len(arrays))
-    head += b"".join(struct.pack("<4Q", len(n), 0x404, 2, a.nbytes) for n, a in zip(names, arrays.values(), strict=True))
+    head += b"".join(
+        struct.pack("<4Q", len(n), 0x404, 2, a.nbytes) for n, a in zip(names, arrays.values(), strict=True)
+    )
     shapes = b"".join(struct.pack("<2i", *a.shape) for a in arrays.values())
     data = b"".join(a.astype("<f4").tobytes() for a in arrays.values())
     path.write_bytes(head + b"".join(names) + shapes + struct.pack("<Q", 0) + data)
@@ -171,7 +179,9 @@ def test_a_student_is_read_from_its_file(tmp_path: Path) -> None:
         assert torch.equal(value, expected.state_dict()[name])
 
 
-@pytest.mark.parametrize(("name", "words"), [("Wemb", "Wemb"), ("decoder_l1_rnn_W", "decoder.layers.0.self_attn.w.weight")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("Wemb", "Wemb"), ("decoder_l1_rnn_W", "decoder.layers.0.self_attn.w.weight")]
+)
 def test_an_incomplete_student_is_refused(tmp_path: Path, name: str, words: str) -> None:
     arrays = made_up_student()
     del arrays[name]
@@ -253,7 +263,11 @@ def test_the_tensors_are_those_of_our_model(
     model.load_state_dict(tensors)  # names and shapes, exactly
     assert all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in tensors.values())
     theirs = teacher.state_dict()
-    for name in ("encoder.layers.1.ffn.w_1.weight", "decoder.layers.0.cross_attn.k_proj.bias", "decoder.layers.1.ffn_norm.bias"):
+    for name in (
+        "encoder.layers.1.ffn.w_1.weight",
+        "decoder.layers.0.cross_attn.k_proj.bias",
+        "decoder.layers.1.ffn_norm.bias",
+    ):
         assert torch.equal(tensors[name], theirs[name])
 
 

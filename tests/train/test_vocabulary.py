@@ -101,7 +101,8 @@ def test_no_english_pieces_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "the cat", " the  cat ", "猫看见 the dog 12。", "</s><pad>", "𠮷\u2581é\x00\t\n", "<0xE4> 猫", "\ufeffé"]
+    "text",
+    ["", " ", "the cat", " the  cat ", "猫看见 the dog 12。", "</s><pad>", "𠮷\u2581é\x00\t\n", "<0xE4> 猫", "\ufeffé"],
 )
 def test_a_small_vocabulary_loses_nothing_either(tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode(text)
@@ -129,7 +130,9 @@ def test_pairs_are_sampled(tmp_path: Path) -> None:
     assert len(sentence_pairs([f"{path}:7", str(path), f"{path}:500"])) == 107
 
 
-def test_the_step_makes_a_tokenizer(tmp_path: Path, student_vocabulary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_step_makes_a_tokenizer(
+    tmp_path: Path, student_vocabulary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, out = tmp_path / "pairs.tsv", tmp_path / "tokenizer.json"
     english = ["the cat sees a bird", "we go home now", "the old dog", "the red sun", "a small river", "blue moon"]
     rows = [f"{e} {i}\t{c}{i}\n" for i, (e, c) in enumerate(zip(english * 50, SENTENCES * 50, strict=True))]
