@@ -1,4 +1,4 @@
-"""Training from the command line: `python -m tx.model.train {vocabulary,transfer,run,export} --help`."""
+"""Training from the command line: `python -m tx.model.train {vocabulary,transfer,synthetic,run,export} --help`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from ..errors import CheckpointError, InputError, TxError
 from ..tokenizer import Tokenizer
-from . import transfer, vocabulary
+from . import synthetic, transfer, vocabulary
 from .architecture import checkpoint_config
 from .data import Source, examples
 from .loop import Trainer, export_run
@@ -48,6 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     step.add_argument("--distil-seconds", type=float, default=150, help="time for turning SSRU into self-attention")
     step.add_argument("--out", type=Path, required=True, help="where init.safetensors goes")
     step.set_defaults(run=make_start)
+
+    step = steps.add_parser("synthetic", help="pairs made by rule: numbers, codes, addresses and names to be copied")
+    step.add_argument("--rows", type=int, default=8000)
+    step.add_argument("--seed", type=int, default=0)
+    step.add_argument("--out", type=Path, required=True, help="where the TSV of english<TAB>chinese goes")
+    step.set_defaults(run=make_synthetic)
 
     step = steps.add_parser("run", help="train, or continue a run")
     step.add_argument("--recipe", type=Path, required=True)
@@ -129,6 +135,12 @@ def make_start(options: argparse.Namespace) -> None:
     )
     tensors = transfer.starting_tensors(teacher, backend.get_vocab(), tokenizer, attention, pairs, pivots, glosses)
     save_file({name: value.contiguous() for name, value in tensors.items()}, options.out)
+
+
+def make_synthetic(options: argparse.Namespace) -> None:
+    """Step `synthetic`."""
+    lines = (f"{english}\t{chinese}\n" for english, chinese in synthetic.pairs(options.rows, options.seed))
+    options.out.write_text("".join(lines), encoding="utf-8")
 
 
 def train(options: argparse.Namespace) -> None:
