@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ..errors import CheckpointError, InputError, TxError
+from ..segment import guess_language
 from ..tokenizer import Tokenizer
 from . import synthetic, transfer, vocabulary
 from .architecture import checkpoint_config
-from .data import Source, examples
+from .data import Source, examples, read_lines
 from .loop import Trainer, export_run
 from .recipe import Recipe
 
@@ -31,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--student", type=Path, required=True, help="tokenizer.json of a unigram vocabulary with English pieces"
     )
     step.add_argument("--pairs", nargs="+", required=True, metavar="FILE[:ROWS]", help="TSV of english<TAB>chinese")
+    step.add_argument("--plain", nargs="*", default=[], metavar="FILE[:ROWS]", help="more text, a paragraph a line")
     step.add_argument("--english", type=int, default=6800, help="English pieces to keep")
     step.add_argument("--chinese", type=int, default=6600, help="Chinese pieces to train")
     step.add_argument("--characters", type=int, default=4200, help="of these, at most so many single characters")
@@ -90,25 +93,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def sentence_pairs(files: Sequence[str], seed: int = 3) -> list[tuple[str, str]]:
-    """(english, chinese) of each FILE or FILE:ROWS; with ROWS a random sample of that size."""
+Row = TypeVar("Row")
+
+
+def sample(files: Sequence[str], read: Callable[[str], Iterable[Row]], seed: int = 3) -> list[Row]:
+    """The rows that `read` finds in each FILE or FILE:ROWS; with ROWS a random sample of that size."""
     rng = random.Random(seed)
-    pairs: list[tuple[str, str]] = []
+    rows: list[Row] = []
     for file in files:
         path, _, limit = file.rpartition(":")
-        path, rows = (path, int(limit)) if path and limit.isdigit() else (file, 0)
-        found = [(source, target) for _, source, target in examples(Source(path, "translate:zh"))]
+        path, size = (path, int(limit)) if path and limit.isdigit() else (file, 0)
+        found = list(read(path))
         rng.shuffle(found)
-        pairs += found[:rows] if rows else found
-    return pairs
+        rows += found[:size] if size else found
+    return rows
+
+
+def sentence_pairs(files: Sequence[str]) -> list[tuple[str, str]]:
+    """(english, chinese) of each FILE or FILE:ROWS."""
+    return sample(files, lambda path: ((en, zh) for _, en, zh in examples(Source(path, "translate:zh"))))
 
 
 def make_vocabulary(options: argparse.Namespace) -> None:
     """Step `vocabulary`."""
     pairs = sentence_pairs(options.pairs)
+    paragraphs = [text for _, text in sample(options.plain, lambda path: read_lines(Path(path)))]
+    by_language = {name: [t for t in paragraphs if guess_language(t) == name] for name in ("en", "zh")}
     backend, scores = vocabulary.read_unigram(options.student)
-    english = vocabulary.english_pieces(scores, [e for e, _ in pairs], backend, options.english)
-    chinese = vocabulary.chinese_pieces([c for _, c in pairs], options.chinese, options.characters)
+    english_text = [e for e, _ in pairs] + by_language["en"]
+    chinese_text = [c for _, c in pairs] + by_language["zh"]
+    english = vocabulary.english_pieces(scores, english_text, backend, options.english)
+    chinese = vocabulary.chinese_pieces(chinese_text, options.chinese, options.characters)
     tokenizer = vocabulary.build(english, chinese)
     tokenizer.save(options.out)
     print(f"{options.out}: {tokenizer.vocab_size} pieces", file=sys.stderr)

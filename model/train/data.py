@@ -51,7 +51,7 @@ def read_rows(path: str | Path) -> Iterator[Mapping[str, Any]]:
     """The rows of a TSV (english<TAB>chinese) or JSON Lines file, `.gz` or not. InputError names file and line."""
     path = Path(path)
     json_lines = ".jsonl" in path.suffixes
-    for n, line in _lines(path):
+    for n, line in read_lines(path):
         if json_lines:
             try:
                 row = json.loads(line)
@@ -67,7 +67,7 @@ def read_rows(path: str | Path) -> Iterator[Mapping[str, Any]]:
             yield {"en": fields[0], "zh": fields[1]}
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a UTF-8 file without their ends, counted from 1."""
     opener = cast("Any", gzip.open if path.suffix == ".gz" else open)
     try:

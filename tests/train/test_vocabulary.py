@@ -137,7 +137,9 @@ def test_the_step_makes_a_tokenizer(
     english = ["the cat sees a bird", "we go home now", "the old dog", "the red sun", "a small river", "blue moon"]
     rows = [f"{e} {i}\t{c}{i}\n" for i, (e, c) in enumerate(zip(english * 50, SENTENCES * 50, strict=True))]
     path.write_text("".join(rows), encoding="utf-8")
-    files = ["--student", str(student_vocabulary), "--pairs", f"{path}:250", "--out", str(out)]
+    plain = tmp_path / "plain.txt"
+    plain.write_text("the tree the tree\n" * 40 + "小鱼在河里游，小鱼在海里游\n" * 40, encoding="utf-8")
+    files = ["--student", str(student_vocabulary), "--pairs", f"{path}:250", "--out", str(out), "--plain", str(plain)]
     assert main(["vocabulary", *files, "--english", "12", "--chinese", "50", "--characters", "40"]) == 0
     tokenizer = Tokenizer.from_file(out)
     assert f"{tokenizer.vocab_size} pieces" in capsys.readouterr().err
@@ -145,6 +147,7 @@ def test_the_step_makes_a_tokenizer(
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     assert len([p for p in pieces if p.startswith(" ") and len(p) > 1]) <= 12
     assert " the" in pieces and "我们" in pieces
+    assert " tree" in pieces and "鱼" in pieces  # only the plain text has these
     for row in rows[:6]:
         assert tokenizer.decode(tokenizer.encode(row)) == row
     assert main(["vocabulary", *files[:3], str(tmp_path / "none.tsv"), "--out", str(out)]) == 1
