@@ -3,7 +3,12 @@ so that help, completion and mistakes in the command line are answered at once."
 
 from __future__ import annotations
 
+from . import interrupt  # first: from here on Ctrl-C is silent
+
+# isort: split
+import errno
 import os
+import re
 import signal
 import sys
 import traceback
@@ -18,9 +23,11 @@ from ..model.errors import TxError, UsageError
 from .text_io import DEVICES, ExitStatus, complain
 
 EXIT_CODES = (
-    "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 something was cut or looped (only with --strict), 130 interrupted."
+    "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 something was cut or looped (only with --strict), "
+    "130 interrupted, 143 terminated."
 )
 HINT_DASH = 'a text that begins with "-" needs "--" before it: tx translate -- "-5 degrees"'
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 # UsageError of the command-line parser, in whichever of its two homes (click, or typer's own copy) typer has it.
 ParserError: Any = typer.BadParameter.__base__
@@ -44,11 +51,33 @@ class _PlainParams:
         for param in params:
             if hasattr(param, "_runtime_param"):  # typer 0.29 and later
                 param._runtime_param = _AsGiven()
+            if param.param_type_name == "argument" and hasattr(param, "display_type_rich"):
+                param.display_type_rich = lambda ctx: None  # types of Python say nothing to a user
         return params
 
 
 class _Command(_PlainParams, TyperCommand):
-    pass
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuses a value attached to a short option: "-only you" is a text more often than the file "nly you"."""
+        options = [param for param in self.get_params(ctx) if param.param_type_name == "option"]
+        flags = {name for option in options if option.is_flag for name in option.opts}
+        valued = {name for option in options if not option.is_flag for name in option.opts}
+        rest = iter(args)
+        for token in rest:
+            if token == "--":
+                break
+            if token in valued:
+                next(rest, None)  # its value, whatever that looks like
+            elif token.startswith("-") and not token.startswith("--"):
+                for place, letter in enumerate(token[1:], 2):
+                    if f"-{letter}" in valued and token[place:]:
+                        message = f"-{letter} needs a space before its value; {HINT_DASH}"
+                        raise ParserError(message, ctx=ctx)
+                    if f"-{letter}" not in flags:
+                        if f"-{letter}" in valued:
+                            next(rest, None)
+                        break
+        return super().parse_args(ctx, args)
 
 
 class _Group(_PlainParams, TyperGroup):
@@ -123,12 +152,17 @@ Model = Annotated[
 ]
 OnlyFrom = Annotated[Text, typer.Option("--from", metavar="LANG", help="Only directions from this language.")]
 OnlyTo = Annotated[Text, typer.Option("--to", metavar="LANG", help="Only directions to this language.")]
-Beam = Annotated[Text, typer.Option("--beam", metavar="N", help="Width of the search; 1 is fastest.")]
+Beam = Annotated[
+    Text, typer.Option("--beam", metavar="N", help="Width of the search, 1 is fastest (default: the model's own, 4).")
+]
 BatchSize = Annotated[
-    Text, typer.Option("--batch-size", metavar="N", help="Segments computed at once; no influence on the result.")
+    Text, typer.Option("--batch-size", metavar="N", help="Segments computed at once, same result (default: 32).")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
-Threads = Annotated[Text, typer.Option("--threads", metavar="N", envvar="TX_THREADS", help="Processor threads to use.")]
+Threads = Annotated[
+    Text,
+    typer.Option("--threads", metavar="N", envvar="TX_THREADS", help="Processor threads to use (default: at most 4)."),
+]
 Device = Annotated[
     str,
     typer.Option("--device", metavar="DEVICE", help="cpu, cuda or auto.", autocompletion=lambda: list(DEVICES)),
@@ -170,7 +204,7 @@ def translate(
     device: Device = "cpu",
     debug: Debug = False,
 ) -> int:
-    """Translates text, files or the standard input: one line out for one line in, in order.
+    """Translates text, files or the standard input.
 
     \b
     Examples:
@@ -179,8 +213,15 @@ def translate(
       cat notes.txt | tx translate --to zh > notes.zh.txt
       tx translate -i a.txt -i b.txt -o both.txt --json
 
-    Blank lines, spaces at the ends of a line and line ends stay as they are. The language of each line is detected
-    unless --from or --to says it. A line too long for the model is translated in parts, with a warning.
+    One line out for one line in, in order. Blank lines, spaces at the ends of a line and line ends stay as they are.
+    The language of each line is detected unless --from or --to says it.
+
+    \b
+    What --json may say of a line in "flags" (the first three are warnings too):
+      split   too long for the model at once; translated in parts
+      cut     the translation reached the length limit; its end may be missing
+      looped  the translation repeated itself; the repetition was removed
+      copied  nothing to translate: blank, no letters, or already in the language
     """
     from . import commands
 
@@ -216,7 +257,9 @@ def evaluate_translate(
     device: Device = "cpu",
     debug: Debug = False,
 ) -> int:
-    """Prints BLEU and chrF of every direction the model has, with the signatures of sacreBLEU.
+    """Prints BLEU and chrF of every direction.
+
+    The signatures of sacreBLEU, which say how a score was computed, are printed with it.
 
     \b
     Examples:
@@ -239,20 +282,35 @@ def evaluate_translate(
     )
 
 
+def _is_text(rejected: str, arguments: Sequence[str]) -> bool:
+    """Whether the argument that was rejected as the option "-x" or "--xyz" looks like a text: it has a space in it, is
+    nothing but dashes, or has a single dash and a number or a word after it."""
+    options = list(arguments)
+    options = options[: options.index("--")] if "--" in options else options
+    letter = rejected.lstrip("-")
+    tokens = [t for t in options if t.startswith(rejected) or (len(rejected) == 2 and t[:1] == "-" and letter in t)]
+    token = tokens[0] if tokens else rejected
+    return any(c.isspace() for c in token) or not token.strip("-") or bool(re.match(r"-(\d|\w\w)", token))
+
+
 def _run(arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     name = Path(sys.argv[0]).stem
     name = name if name in ("tx", "tx-nlp") else "tx"
     if f"_{name}_COMPLETE".replace("-", "_").upper() in os.environ:
-        command.main(prog_name=name)  # prints completions and exits
+        try:
+            command.main(prog_name=name)  # prints completions and exits
+        except KeyError as error:
+            raise UsageError(f"completion is asked for, but {error.args[0]} is not set: a shell does both") from None
     try:
         with command.make_context(name, list(arguments)) as context:
             return int(command.invoke(context) or ExitStatus.OK)
     except typer.Exit as request:
         return int(request.exit_code)
     except ParserError as error:
-        hints = [HINT_DASH] if hasattr(error, "option_name") else []
         path = error.ctx.command_path if error.ctx else name
+        rejected = getattr(error, "option_name", None)
+        hints = [HINT_DASH] if rejected and "evaluate" not in path and _is_text(rejected, arguments) else []
         hints.append(f"see {path} --help")
         complain(f"{error.format_message()} ({'; '.join(hints)})")
         return ExitStatus.USAGE
@@ -271,6 +329,9 @@ def _report(error: Exception) -> int:
     if isinstance(error, TxError):
         complain(str(error))
         return ExitStatus.USAGE if isinstance(error, UsageError) else ExitStatus.FAILED
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename is None:
+        complain(f"cannot write the standard output: {error.strerror}")
+        return ExitStatus.FAILED
     complain(f"unexpected {type(error).__name__}: {error} (run again with --debug for a traceback)")
     return ExitStatus.FAILED
 
@@ -284,7 +345,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for stream in (sys.stdout, sys.stderr):
                 if hasattr(stream, "reconfigure"):  # help and messages are UTF-8 under every locale, as results are
                     stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-            status = _run(sys.argv[1:] if arguments is None else arguments)
+            with interrupt.termination_raises():
+                status = _run(sys.argv[1:] if arguments is None else arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()
             return int(status)
@@ -298,7 +360,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends the process at once
         return int(ExitStatus.INTERRUPTED)
+    except interrupt.Terminated as request:
+        return request.status
 
+
+interrupt.loaded()
 
 if __name__ == "__main__":
     sys.exit(main())

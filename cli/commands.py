@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..model.pipeline import Translator
     from ..model.results import Translation
 
-LOOK_AHEAD = 256  # lines that are translated together when they are there already
+LOOK_AHEAD = 256  # most lines that are translated together when they are there already
 BATCH_SIZE = 32
 
 SHORT_HELP = """\
@@ -43,6 +43,13 @@ def whole_number(option: str, value: str | None, low: int, high: int) -> int | N
     if value.isascii() and value.isdigit() and low <= int(value[:10]) <= high and len(value) <= 10:
         return int(value)
     raise UsageError(f"{option} needs a whole number from {low} to {high}, not {value!r}")
+
+
+def refuse_empty(**options: str | Sequence[str] | None) -> None:
+    """Raises UsageError for an option whose text (or one of whose texts) is empty, as an unset $variable makes it."""
+    for name, value in options.items():
+        if value == "" or (value is not None and "" in list(value)):
+            raise UsageError(f"--{name} is empty: give it a value or leave it out")
 
 
 def load_translator(model: str | None, device: str, threads: int | None) -> Translator:
@@ -79,6 +86,7 @@ def translate(
     """`tx translate`: one line out for one line in. Numbers come as the user wrote them and are checked here."""
     if texts and files:
         raise UsageError("give TEXT or -i FILE, not both")
+    refuse_empty(**{"input": files, "output": output, "from": source, "to": target, "model": model})
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
     if not texts and not files and on_terminal:
         print(SHORT_HELP, end="", file=sys.stderr)
@@ -169,6 +177,7 @@ def evaluate_translate(
     device: str,
 ) -> ExitStatus:
     """`tx evaluate translate`: BLEU and chrF of every asked direction, each with the signature of sacreBLEU."""
+    refuse_empty(**{"from": source, "to": target, "model": model})
     beam_size = whole_number("--beam", beam, 1, 64)
     rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
     first = whole_number("--limit", limit, 1, 10**9)

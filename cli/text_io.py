@@ -23,6 +23,7 @@ from ..model.errors import InputError, TxError, UsageError
 
 DEVICES = ("cpu", "cuda", "auto")
 CHUNK_BYTES = 65536
+FIRST_BATCH = 8  # lines; each full batch after it may be twice as long
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -34,6 +35,7 @@ class ExitStatus(IntEnum):
     USAGE = 2  # the command line made no sense
     INCOMPLETE = 3  # done, but under --strict something was cut or looped
     INTERRUPTED = 130  # Ctrl-C
+    TERMINATED = 143  # asked to end, by kill or timeout
 
 
 class Line(NamedTuple):
@@ -145,12 +147,15 @@ class Source:
 
     def batches(self, encoding: str, size: int) -> Iterator[list[Line]]:
         """Yields lists of 1 to `size` lines: as many as can be had without waiting, so that a slow writer is answered
-        line by line and a fast one in full batches. Raises InputError at bytes that `encoding` does not allow."""
+        line by line and a fast one in full batches. These grow from FIRST_BATCH to `size`, so that the first results
+        come soon. Raises InputError at bytes that `encoding` does not allow, after the lines before them."""
         chunks = _read_chunks(self.stream)
         if "\n".encode(encoding) != b"\n":
             chunks, encoding = _to_utf8(chunks, self.name, encoding), "utf-8"
         batch: list[Line] = []
         number = 0
+        limit = min(FIRST_BATCH, size)
+        problem: InputError | None = None
         try:
             for raw in _split_lines(chunks):
                 if raw is not None:
@@ -159,13 +164,19 @@ class Source:
                     if number == 1:
                         line = line._replace(text=line.text.removeprefix(BYTE_ORDER_MARK))
                     batch.append(line._replace(end="\n") if self.whole and not line.end else line)
-                if batch and (raw is None or len(batch) == size):
-                    yield batch
-                    batch = []
+                full = len(batch) >= limit
+                if batch and (raw is None or full):
+                    ready, batch = batch, []
+                    yield ready
+                    limit = min(2 * limit, size) if full else limit
         except OSError as error:
-            raise InputError(f"cannot read {self.name}: {error.strerror or error}") from None
+            problem = InputError(f"cannot read {self.name}: {error.strerror or error}")
+        except InputError as error:
+            problem = error
         if batch:
             yield batch
+        if problem:
+            raise problem
 
 
 def _open(path: str) -> Source:
@@ -173,8 +184,7 @@ def _open(path: str) -> Source:
         stream = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with the process; read to the end before
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        hint = " (a text that begins with - needs -- before it)" if path.startswith(" ") else ""
-        raise InputError(f"cannot read {path}: {reason}{hint}") from None
+        raise InputError(f"cannot read {path}: {reason}") from None
     return Source(path, stream)
 
 
@@ -217,8 +227,6 @@ class Output:
             self._stream: BinaryIO = sys.stdout.buffer
             return
         self.name = path
-        if path.startswith(" "):
-            raise UsageError(f"-o{path}: a text that begins with - needs -- before it")
         try:
             self._stream = self._create(Path(os.path.realpath(path)))
         except OSError as error:

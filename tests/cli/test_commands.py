@@ -87,16 +87,18 @@ def test_files(run: Run, tmp_path: Path) -> None:
 def test_batches_look_ahead_but_not_far(run: Run, fake_pipeline: ModuleType) -> None:
     fake_pipeline.calls.clear()
     assert run("translate", stdin=b"x\n" * 1000).out == "X\n" * 1000
-    assert [len(call) for call in fake_pipeline.calls] == [256, 256, 256, 232]
+    assert [len(call) for call in fake_pipeline.calls] == [8, 16, 32, 64, 128, 256, 256, 240]
 
 
 def test_json(run: Run) -> None:
-    status, out, _ = run("translate", "--json", "--from", "zh", "--to", "en", stdin=" 你a\n\ninfinite\nlooped".encode())
+    status, out, _ = run(
+        "translate", "--json", "--from", "zh", "--to", "en", stdin=" 你a\n \ninfinite\nlooped".encode()
+    )
     assert status == 0
     assert "你A" in out  # not escaped
     assert [json.loads(line) for line in out.splitlines()] == [
         {"source": " 你a", "translation": " 你A", "from": "zh", "to": "en", "score": -0.1235, "flags": []},
-        {"source": "", "translation": "", "from": "zh", "to": "en", "score": 0.0, "flags": ["copied"]},
+        {"source": " ", "translation": " ", "from": "zh", "to": "en", "score": 0.0, "flags": ["copied"]},
         {"source": "infinite", "translation": "INFINITE", "from": "zh", "to": "en", "score": None, "flags": []},
         {"source": "looped", "translation": "LOOPED", "from": "zh", "to": "en", "score": -0.1235, "flags": ["looped"]},
     ]
@@ -143,6 +145,11 @@ def test_settings_reach_the_translator(run: Run, fake_pipeline: ModuleType, monk
         ("--beam",),
         ("-5 degrees",),
         ("-o clock",),
+        ("-only you",),
+        ("-qonly you",),
+        ("-i", "", "-o", "x"),
+        ("--from", "", "hi"),
+        ("--to", "", "hi"),
     ],
 )
 def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
@@ -152,16 +159,43 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
     assert err.count("\n") == 1
 
 
-def test_a_text_like_an_option_is_told_what_to_do(run: Run) -> None:
-    for text in ("-5 degrees", "--- so it goes", "-i think so"):
-        assert "needs" in run("translate", text).err
-        assert "-- before it" in run("translate", text).err.replace('"', "")
+@pytest.mark.parametrize("text", ["-5 degrees", "--- so it goes", "-i think so", "-5", "-hello", "-only you"])
+def test_a_text_like_an_option_is_told_what_to_do(run: Run, text: str) -> None:
+    error = run("translate", text).err
+    assert 'a text that begins with "-" needs "--" before it' in error
+    assert "see tx translate --help" in error
+
+
+@pytest.mark.parametrize("option", ["--nope", "-x", "--nope=3"])
+def test_a_mistyped_option_is_not_taken_for_a_text(run: Run, option: str) -> None:
+    error = run("translate", option, "a text").err
+    assert "a text that begins" not in error
+    assert "see tx translate --help" in error
+    assert "see tx evaluate translate --help" in run("evaluate", "translate", option).err
+
+
+def test_a_value_attached_to_a_short_option_is_no_file(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for text in ("-only you", "-qonly", "-o=x"):
+        assert "-o needs a space" in run("translate", text, "hi").err
+    assert list(tmp_path.iterdir()) == []
+    assert run("translate", "-qo", "out", "hi").status == 0
+    assert run("translate", "-o", "-odd", "--", "-only").status == 0
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out": "HI\n", "-odd": "-ONLY\n"}
+
+
+@pytest.mark.parametrize("option", ["--input", "--output", "--from", "--to", "--model"])
+def test_an_empty_value_names_its_option(run: Run, option: str) -> None:
+    status, out, err = run("translate", option, "")
+    assert (status, out, err) == (2, "", f"tx: error: {option} is empty: give it a value or leave it out\n")
 
 
 @pytest.mark.parametrize(("text", "column"), [(b"caf\xe9\n", 4), (b"\xff", 1)])
-def test_bad_bytes_stop_before_anything_is_written(run: Run, text: bytes, column: int) -> None:
+def test_bad_bytes_stop_after_the_lines_before_them(run: Run, text: bytes, column: int) -> None:
     status, out, err = run("translate", stdin=b"good\n" + text)
-    assert (status, out) == (1, "")
+    assert (status, out) == (1, "GOOD\n")
     assert err == f"tx: error: stdin line 2, byte {column} is not UTF-8 (try --encoding latin-1)\n"
     assert run("translate", "--encoding", "latin-1", stdin=b"caf\xe9\n").out == "CAFÉ\n"
 
@@ -204,6 +238,23 @@ def test_help_everywhere_with_examples_first(run: Run, level: tuple[str, ...], f
     assert out.index("Examples:") < out.index("Options:")
     assert "130 interrupted" in " ".join(out.split())
     assert "\x1b" not in out
+    assert "<list" not in out and "<str" not in out
+    assert not [line for line in out.splitlines() if line.endswith("...") and not line.startswith("Usage:")]
+
+
+def test_help_states_defaults_and_flags(run: Run) -> None:
+    text = " ".join(run("translate", "--help").out.split())
+    for words in (
+        "model's own, 4",
+        "default: 32",
+        "at most 4",
+        "default: utf-8",
+        "split ",
+        "cut ",
+        "looped ",
+        "copied ",
+    ):
+        assert words in text
 
 
 def test_version(run: Run) -> None:

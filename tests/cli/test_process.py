@@ -117,6 +117,51 @@ def test_interrupt_keeps_finished_lines_and_says_nothing(tmp_path: Path) -> None
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_a_signal_leaves_no_half_file(tmp_path: Path, number: int, status: int) -> None:
+    command = [sys.executable, FAKE, "translate", "-o", str(tmp_path / "out"), "sleep"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (status, b"", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupt_while_loading_says_nothing(tmp_path: Path) -> None:
+    slow = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
+    (tmp_path / "typer.py").write_text(slow)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import tx.cli.app"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_importing_the_command_line_leaves_signals_as_they_were() -> None:
+    code = "import signal as s; import tx.cli.app; print(s.getsignal(s.SIGINT) is s.default_int_handler)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("arguments", [["--help"], ["translate", "--help"], ["translate", "hi"]])
+def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, FAKE, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60)
+    message = b"tx: error: cannot write the standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, message)
+
+
+def test_completion_without_a_shell_is_one_line() -> None:
+    code = "import sys; sys.argv = ['tx']; from tx.cli.app import main; sys.exit(main())"
+    env = {k: v for k, v in environment(_TX_COMPLETE="complete_bash").items() if not k.startswith("COMP_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "COMP_WORDS is not set" in done.stderr
+
+
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8", "en_US.UTF-8", "en_US.ISO-8859-1"])
 def test_bad_bytes_give_one_message_under_every_locale(locale: str) -> None:
     env = environment(LC_ALL=locale, PYTHONCOERCECLOCALE="0")

@@ -372,7 +372,7 @@ def test_a_table_of_positions_must_be_the_sinusoids(checkpoint: tuple[dict[str, 
     [
         ({"d_model": None}, "has no d_model"),
         ({"d_model": 48}, "has shape"),
-        ({"d_model": "32"}, "d_model must be a int"),
+        ({"d_model": "32"}, "d_model must be of type int"),
         (
             {"encoder_attention_heads": 3, "decoder_attention_heads": 3},
             "d_model (32) is not a multiple of the heads (3)",
