@@ -48,8 +48,8 @@ class Translator:
     """
 
     def __init__(self, model: str | Path | None = None, *, device: str = "cpu", threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise UsageError(f"threads must be at least 1, not {threads}")
+        if threads is not None:
+            _check_whole("threads", threads)
         self.path = resolve_model(model)
         self.device, self.threads = device, threads
 
@@ -94,17 +94,22 @@ class Translator:
         """Translates each text, and returns one Translation for each, in order.
 
         Without `source` the language is guessed for each text; without `target` Chinese goes to English and all else
-        to Chinese. A text without letters, and one that is in an explicit `target` already, is returned as it is.
+        to Chinese. A text without letters, and one that is in an explicit `target` already, is returned as it is, with the
+        flag "copied".
         Segments of all texts are translated together, `batch_size` at a time; results do not depend on that.
         `settings` replace the model's own settings of the search, `beam_size` one of them.
 
         Raises UsageError for a direction that the model does not have or a setting out of range, InputError for text
         that UTF-8 cannot hold, CheckpointError for a model that cannot be read.
         """
-        if isinstance(texts, str):
-            raise UsageError("texts must be a list of strings, not one string")
-        if batch_size < 1:
-            raise UsageError(f"batch size must be at least 1, not {batch_size}")
+        if isinstance(texts, (str, bytes)):
+            raise UsageError(f"texts must be a list of strings, not one {type(texts).__name__}")
+        for number, text in enumerate(texts, start=1):
+            if not isinstance(text, str):
+                raise UsageError(f"text {number} must be a string, not {type(text).__name__}")
+        _check_whole("batch_size", batch_size)
+        if beam_size is not None:
+            _check_whole("beam_size", beam_size)
         self._check_languages(source, target)
         plans = [self._plan(number, text, source, target) for number, text in enumerate(texts, start=1)]
         jobs = dict.fromkeys(job for plan in plans for job in plan.jobs if job is not None)
@@ -114,6 +119,9 @@ class Translator:
     def _check_languages(self, source: str | None, target: str | None) -> None:
         if source is None and target is None:
             return
+        for name, language in (("source", source), ("target", target)):
+            if language is not None and not (isinstance(language, str) and language):
+                raise UsageError(f"{name} must be a language code such as {self.pairs[0][0]!r}, not {language!r}")
         if source == target:
             raise UsageError(f"source and target language are both {source!r}: nothing to translate")
         if not any(source in (None, s) and target in (None, t) for s, t in self.pairs):
@@ -121,7 +129,7 @@ class Translator:
 
     def _no_pair(self, source: str, target: str) -> UsageError:
         known = ", ".join(f"{s} → {t}" for s, t in self.pairs) or "nothing"
-        return UsageError(f"the model in {self.path} does not translate {source} → {target}; it translates {known}")
+        return UsageError(f"the model {self.path.name} does not translate {source} → {target}; it translates {known}")
 
     def _plan(self, number: int, text: str, source: str | None, target: str | None) -> _Plan:
         try:
@@ -134,7 +142,7 @@ class Translator:
         language = source or segment.guess_language(text)
         goal = target or ("en" if language == "zh" else "zh")
         if not has_letters or language == goal:
-            return _Plan(text, language, goal, [], [], {"copied"} if has_letters else set())
+            return _Plan(text, language, goal, [], [], {"copied"})
         if (language, goal) not in self._tasks:
             raise self._no_pair(language, goal)
         name = self._tasks[language, goal]
@@ -207,6 +215,11 @@ class Translator:
         )
 
 
+def _check_whole(name: str, value: int) -> None:
+    if type(value) is not int or value < 1:
+        raise UsageError(f"{name} must be a whole number from 1 on, not {value!r}")
+
+
 @functools.cache
 def _translator(path: Path) -> Translator:
     return Translator(path)
@@ -240,6 +253,8 @@ def translate(
     Languages, model and errors as in `Translator`; use that for scores and warnings.
     """
     translator = _translator(resolve_model(model).resolve())
+    if not isinstance(text, (str, list, tuple)):
+        raise UsageError(f"give a string or a list of strings to translate, not {type(text).__name__}")
     texts = [text] if isinstance(text, str) else list(text)
     results = [t.text for t in translator.translate(texts, source=source, target=target, beam_size=beam_size)]
     return results[0] if isinstance(text, str) else results

@@ -177,7 +177,7 @@ def test_probabilities_are_those_of_one_pass_over_the_finished_pair(translator: 
 @pytest.mark.parametrize("text", ["", " ", "\t \u3000", "12:30", "--- !!", "😀 3 × 4 = 12\u3000"])
 def test_text_without_letters_is_copied(translator: Translator, text: str) -> None:
     (result,) = translator.translate([text])
-    assert (result.text, result.flags, result.score) == (text, (), 0.0)
+    assert (result.text, result.flags, result.score) == (text, ("copied",), 0.0)
     assert not {"checkpoint", "_stepper"} & set(vars(translator))  # the model was not even opened
 
 
@@ -250,7 +250,7 @@ def test_flags_of_the_search(
     flags: tuple[str, ...],
 ) -> None:
     search(lambda ids: Hypothesis(tuple(ids), -2.0, -0.1, finished=finished, looped=looped))
-    assert [r.flags for r in translator.translate(["go home", "", "你好"])] == [flags, (), flags]
+    assert [r.flags for r in translator.translate(["go home", "", "你好"])] == [flags, ("copied",), flags]
 
 
 def test_random_model_is_cut_at_the_length_limit(translator: Translator) -> None:
@@ -292,7 +292,7 @@ def test_long_sentence_is_split_and_nothing_is_lost(translator: Translator, sear
 
 
 def test_requests_out_of_range(translator: Translator, model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="batch size"):
+    with pytest.raises(UsageError, match="batch_size"):
         translator.translate(["go"], batch_size=0)
     with pytest.raises(UsageError, match="beam_size"):
         translator.translate(["go"], beam_size=0)
@@ -324,3 +324,23 @@ def test_function_keeps_the_model(model: Path, monkeypatch: pytest.MonkeyPatch) 
     translate("go", model=model)
     monkeypatch.setattr(pipeline, "load_transformer", lambda *args: pytest.fail("loaded again"))
     translate("home", model=str(model))
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda t: t.translate(b"hello"), "bytes"),
+        (lambda t: t.translate("hello"), "str"),
+        (lambda t: t.translate(["hello", None]), "text 2 must be a string, not NoneType"),
+        (lambda t: t.translate(["hello"], beam_size="4"), "beam_size must be a whole number from 1 on, not '4'"),
+        (lambda t: t.translate(["hello"], beam_size=2.5), "beam_size"),
+        (lambda t: t.translate(["hello"], batch_size=0), "batch_size"),
+        (lambda t: t.translate(["hello"], source=""), "source must be a language code"),
+        (lambda t: Translator(t.path, threads="2"), "threads"),
+        (lambda t: pipeline.translate(None), "NoneType"),
+        (lambda t: pipeline.translate({"a": 1}), "dict"),
+    ],
+)
+def test_a_wrong_kind_of_argument_is_named(translator: Translator, call: object, word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        call(translator)  # type: ignore[operator]

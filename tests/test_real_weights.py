@@ -31,13 +31,16 @@ def two_hundred_sentences() -> list[str]:
     return english + [f"{a}{b}{c}。" for a, b, c in itertools.product(wer, tat, was)]
 
 
-def test_a_translation_does_not_depend_on_its_batch(translator: Translator) -> None:
+@pytest.mark.parametrize(("beam_size", "every"), [(1, 1), (4, 5)])
+def test_a_translation_does_not_depend_on_its_batch(translator: Translator, beam_size: int, every: int) -> None:
+    """All 200 sentences greedily, every fifth with a beam: alone, sorted and shuffled, with and without padding."""
     sentences = two_hundred_sentences()
     assert len(set(sentences)) == 200
-    alone = {s: translator.translate([s])[0].text for s in sentences}
+    sentences = sentences[::every]
+    alone = {s: translator.translate([s], beam_size=beam_size)[0].text for s in sentences}
     shuffled = random.Random(1).sample(sentences, len(sentences))
     for order, size in ((sentences, 32), (shuffled, 32), (shuffled, 7)):
-        together = translator.translate(order, batch_size=size)
+        together = translator.translate(order, batch_size=size, beam_size=beam_size)
         assert {t.source: t.text for t in together} == alone
 
 
