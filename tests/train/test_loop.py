@@ -19,6 +19,7 @@ from tx.model.errors import CheckpointError, InputError
 from tx.model.generation import generate
 from tx.model.tokenizer import Tokenizer
 from tx.model.torch_engine import TorchStepper
+from tx.model.train import loop
 from tx.model.train.architecture import checkpoint_config
 from tx.model.train.data import Batch, Source
 from tx.model.train.loop import Trainer, dev_name
@@ -111,6 +112,21 @@ def test_the_log_tells_what_the_loss_is(new_trainer: NewTrainer) -> None:
             assert line["nll"] == pytest.approx(plain.item() / n, rel=0.02)
             assert line["tokens"] == batch.n_tokens and line["lr"] == twin.recipe.lr_at(0)
     assert log_of(trainer)[-1]["nll"] < log_of(trainer)[0]["nll"]
+
+
+def test_bfloat16_trains_like_float32(new_trainer: NewTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where matrix units make bf16 the faster type, weights stay fp32 and the losses stay close."""
+    exact = new_trainer("fp32", lr=1e-3)
+    exact.run(8)
+    monkeypatch.setattr(loop, "precision", lambda device: torch.bfloat16)
+    rounded = new_trainer("bf16", lr=1e-3)
+    rounded.run(8)
+    assert all(p.dtype == torch.float32 for p in rounded.model.parameters())
+    pairs = list(zip(log_of(exact), log_of(rounded), strict=True))
+    losses = [(one["nll"], other["nll"]) for one, other in pairs if "nll" in one]
+    assert len(losses) == 8
+    assert all(one == pytest.approx(other, rel=0.02) for one, other in losses)
+    assert losses[-1][0] != losses[-1][1]  # it did compute in another precision
 
 
 def test_t5_scaled_logits_are_scaled_in_training_too(new_trainer: NewTrainer) -> None:
