@@ -1,8 +1,19 @@
-"""What the pipeline gives back: plain data, no tensors."""
+"""What comes out: of a forward pass, of the search, of the pipeline. Plain data; nothing heavy is imported."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Attentions(NamedTuple):
+    """Attention weights of one forward pass, an array of the engine's kind for each layer: encoder [B, H, S, S],
+    decoder [B, H, T, T] (no arrays with SSRU), cross [B, H, T, S]. Each row adds up to 1, or is zero if all is masked.
+    """
+
+    encoder: list[Any]
+    decoder: list[Any]
+    cross: list[Any]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,15 +14,7 @@ from .attention import KV, causal_mask
 from .config import ModelConfig
 from .layers import DecoderLayer, EncoderLayer, Norm
 from .positions import relative_buckets, sinusoids
-
-
-class Attentions(NamedTuple):
-    """Attention weights of one forward pass, a tensor a layer: encoder [B, H, S, S], decoder [B, H, T, T] (empty with
-    SSRU), cross [B, H, T, S]."""
-
-    encoder: list[Tensor]
-    decoder: list[Tensor]
-    cross: list[Tensor]
+from .results import Attentions
 
 
 @dataclass
