@@ -7,6 +7,7 @@ from . import interrupt  # first: from here on Ctrl-C is silent
 
 # isort: split
 import errno
+import gc
 import os
 import re
 import signal
@@ -20,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..model.errors import TxError, UsageError
-from .text_io import DEVICES, ExitStatus, complain
+from .text_io import DEVICES, ENGINES, ExitStatus, complain
 
 EXIT_CODES = (
     "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 something was cut or looped (only with --strict), "
@@ -168,6 +169,17 @@ Device = Annotated[
     typer.Option("--device", metavar="DEVICE", help="cpu, cuda or auto.", autocompletion=lambda: list(DEVICES)),
 ]
 
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        envvar="TX_ENGINE",
+        help="numpy (starts at once), torch (faster for long texts) or auto (by the length of the text).",
+        autocompletion=lambda: list(ENGINES),
+    ),
+]
+
 
 @app.callback()
 def root(
@@ -202,6 +214,7 @@ def translate(
     ] = "utf-8",
     threads: Threads = None,
     device: Device = "cpu",
+    engine: Engine = "auto",
     debug: Debug = False,
 ) -> int:
     """Translates text, files or the standard input.
@@ -240,6 +253,7 @@ def translate(
         encoding=encoding,
         threads=threads,
         device=device,
+        engine=engine,
     )
 
 
@@ -255,6 +269,7 @@ def evaluate_translate(
     as_json: Json = False,
     threads: Threads = None,
     device: Device = "cpu",
+    engine: Engine = "auto",
     debug: Debug = False,
 ) -> int:
     """Prints BLEU and chrF of every direction.
@@ -279,6 +294,7 @@ def evaluate_translate(
         as_json=as_json,
         threads=threads,
         device=device,
+        engine=engine,
     )
 
 
@@ -340,6 +356,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `tx` with `arguments` (default: those of the process) and returns its exit status."""
     global _debug
     _debug = False
+    if arguments is None:
+        gc.disable()  # until a command has loaded what it needs
     try:
         try:
             for stream in (sys.stdout, sys.stderr):
@@ -362,6 +380,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(ExitStatus.INTERRUPTED)
     except interrupt.Terminated as request:
         return request.status
+    finally:
+        gc.enable()
+        if arguments is None:
+            gc.freeze()  # the process ends: the interpreter's last searches for garbage have nothing to go through
 
 
 interrupt.loaded()

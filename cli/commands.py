@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -10,13 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.errors import TxError, UsageError
-from .text_io import DEVICES, ExitStatus, Line, Output, check_encoding, complain, open_sources
+from .text_io import DEVICES, ENGINES, ExitStatus, Line, Output, check_encoding, complain, open_sources
 
 if TYPE_CHECKING:
     from ..model.pipeline import Translator
     from ..model.results import Translation
 
-LOOK_AHEAD = 256  # most lines that are translated together when they are there already
+LOOK_AHEAD = 256  # most lines that are translated together when they are there already; where so many are, more follow
 BATCH_SIZE = 32
 
 SHORT_HELP = """\
@@ -52,18 +53,23 @@ def refuse_empty(**options: str | Sequence[str] | None) -> None:
             raise UsageError(f"--{name} is empty: give it a value or leave it out")
 
 
-def load_translator(model: str | None, device: str, threads: int | None) -> Translator:
-    """Imports the pipeline and loads the model. `device` "auto" means cuda where there is one."""
+def load_translator(model: str | None, device: str, threads: int | None, engine: str) -> Translator:
+    """Imports the pipeline and finds the model. `device` "auto" means cuda where there is one."""
     if device not in DEVICES:
         raise UsageError(f"--device must be one of {', '.join(DEVICES)}, not {device!r}")
+    if engine not in ENGINES:
+        raise UsageError(f"--engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+    if engine == "numpy" and device != "cpu":
+        raise UsageError(f"--engine numpy computes on the cpu only: leave out --device {device}, or use --engine torch")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # or it warns on the standard error after a fork
     if device == "auto":
         import torch
 
         device = "cuda" if torch.cuda.is_available() else "cpu"
+        engine = "torch"  # now that it is there
     from ..model.pipeline import Translator
 
-    return Translator(model, device=device, threads=threads)
+    return Translator(model, device=device, threads=threads, engine=engine)
 
 
 def translate(
@@ -82,6 +88,7 @@ def translate(
     encoding: str,
     threads: str | None,
     device: str,
+    engine: str,
 ) -> ExitStatus:
     """`tx translate`: one line out for one line in. Numbers come as the user wrote them and are checked here."""
     if texts and files:
@@ -98,18 +105,20 @@ def translate(
     sources = open_sources(texts, files)
     incomplete = False
     with Output(output) as out:
-        translator = load_translator(model, device, n_threads)
+        translator = load_translator(model, device, n_threads, engine)
         translator.translate([], source=source, target=target)  # an unknown language fails before anything is read
         if on_terminal and not quiet and any(s.name == "stdin" for s in sources):
             complain("reading lines from the terminal; Ctrl-D ends", kind="note")
         ended = True  # whether the last line written has its end; a file may lack it, and another may follow
         for origin in sources:
-            for lines in origin.batches(encoding, max(LOOK_AHEAD, rows)):
-                results = _translate_lines(translator, lines, source, target, beam_size, rows)
+            most = max(LOOK_AHEAD, rows)
+            for lines in origin.batches(encoding, most):
+                results = _translate_lines(translator, lines, source, target, beam_size, rows, len(lines) == most)
                 written = "" if ended else "\n"
                 for line, result in zip(lines, results, strict=True):
                     written += _as_json(line, result, source, target) if as_json else _as_text(line, result) + line.end
                 out.write(written)
+                gc.enable()  # all is loaded
                 ended = as_json or bool(lines[-1].end)
                 for line, result in zip(lines, results, strict=True):
                     flags = result.flags if result else ()
@@ -127,13 +136,16 @@ def _translate_lines(
     target: str | None,
     beam_size: int | None,
     batch_size: int,
+    more: bool,
 ) -> list[Translation | None]:
     """One result for each line, None for a blank one: a model asked about nothing would make something up."""
     asked = [i for i, line in enumerate(lines) if line.text.strip()]
     results: list[Translation | None] = [None] * len(lines)
     if asked:
         texts = [lines[i].text.strip() for i in asked]
-        answers = translator.translate(texts, source=source, target=target, beam_size=beam_size, batch_size=batch_size)
+        answers = translator.translate(
+            texts, source=source, target=target, beam_size=beam_size, batch_size=batch_size, more=more
+        )
         for i, answer in zip(asked, answers, strict=True):
             results[i] = answer
     return results
@@ -175,6 +187,7 @@ def evaluate_translate(
     as_json: bool,
     threads: str | None,
     device: str,
+    engine: str,
 ) -> ExitStatus:
     """`tx evaluate translate`: BLEU and chrF of every asked direction, each with the signature of sacreBLEU."""
     refuse_empty(**{"from": source, "to": target, "model": model})
@@ -182,12 +195,15 @@ def evaluate_translate(
     rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
     first = whole_number("--limit", limit, 1, 10**9)
     n_threads = whole_number("--threads", threads, 1, 1024)
+    from ..model.threads import blas_threads
+
     try:
-        import sacrebleu  # noqa: F401 - asked for before the model is loaded, to fail at once
+        with blas_threads(n_threads):  # it imports NumPy
+            import sacrebleu  # noqa: F401 - asked for before the model is loaded, to fail at once
     except ModuleNotFoundError:
         raise TxError('scores need sacrebleu: pip install "tx-transformer[eval]"') from None
     with Output(None) as out:
-        translator = load_translator(model, device, n_threads)
+        translator = load_translator(model, device, n_threads, engine)
         pairs = [p for p in translator.pairs if source in (None, p[0]) and target in (None, p[1])]
         if not pairs:
             known = ", ".join(f"{a} to {b}" for a, b in translator.pairs)
@@ -195,6 +211,7 @@ def evaluate_translate(
             raise UsageError(f"this model does not translate {asked}, but {known}")
         from ..model.evaluation import evaluate_translation
 
+        gc.enable()
         for pair in pairs:
             scores = evaluate_translation(translator, path, pair[0], pair[1], beam_size, rows, first)
             record = {"from": pair[0], "to": pair[1], **scores}

@@ -22,6 +22,7 @@ from typing import BinaryIO, NamedTuple
 from ..model.errors import InputError, TxError, UsageError
 
 DEVICES = ("cpu", "cuda", "auto")
+ENGINES = ("auto", "numpy", "torch")
 CHUNK_BYTES = 65536
 FIRST_BATCH = 8  # lines; each full batch after it may be twice as long
 BYTE_ORDER_MARK = "\ufeff"

@@ -15,15 +15,22 @@ from .checkpoint import Checkpoint, load_checkpoint, load_transformer, resolve_m
 from .config import GenerationConfig, Task
 from .errors import ConfigError, InputError, UsageError
 from .results import Hypothesis, Translation
+from .threads import blas_threads, patient_threads
 
 if TYPE_CHECKING:
+    from .generation import Stepper
+    from .numpy_engine import NumpyStepper
     from .torch_engine import TorchStepper
 
+ENGINES = ("auto", "numpy", "torch")
+# The work (source pieces of all segments that wait, times beams) from which on PyTorch, which takes seconds to import,
+# is done sooner than NumPy: measured by tests/bench/crossover.py.
+TORCH_FROM = 20_000
 # The longest segment fed at once. Training sees single sentences, few of them over 100 pieces, and a model copes badly
 # with positions it has rarely seen; and twice this, the usual room for an output, stays under max_length (512).
 MAX_SOURCE_PIECES = 200
-MAX_THREADS = 4  # matrices this small gain nothing from more
-BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # what parts lines and columns; no segment holds any
+MAX_THREADS = 4  # of PyTorch; matrices this small gain nothing from more
+BREAKS = "[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"  # what parts lines and columns; no segment holds any
 
 Job = tuple[str, tuple[int, ...]]  # a task's name and the source pieces of one segment; equal jobs are done once
 
@@ -43,19 +50,45 @@ class _Plan:
 class Translator:
     """A model that translates texts. Its files are opened by the first text that needs them.
 
-    `model` is the name of an installed model or a path (None: the environment's TX_MODEL, else "en-zh"). `threads` is
-    how many cores PyTorch may use, a setting of the whole process; by default at most four.
+    `model` is the name of an installed model or a path (None: the environment's TX_MODEL, else "en-zh").
+
+    `engine` "numpy" starts at once, "torch" takes seconds to import and is faster after that; "auto" begins with NumPy
+    and changes to PyTorch, for good, when a call brings work that is worth it. The texts are the same but for rounding:
+    where two continuations are as good as equal, either may win. A `device` other than "cpu" means PyTorch.
+
+    `threads` is how many cores are used, by PyTorch as a setting of the whole process. By default PyTorch uses at most
+    four and NumPy one: for a few sentences a second one gains nothing, and waiting for it costs much where it is busy.
+    NumPy's number is settled when it is first imported; a program that has done so before has to set
+    OPENBLAS_NUM_THREADS (or whatever its NumPy looks for) itself.
     """
 
-    def __init__(self, model: str | Path | None = None, *, device: str = "cpu", threads: int | None = None) -> None:
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        engine: str = "auto",
+    ) -> None:
         if threads is not None:
             _check_whole("threads", threads)
+        if engine not in ENGINES:
+            raise UsageError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+        if engine == "numpy" and device != "cpu":
+            raise UsageError(f"the engine numpy computes on the cpu, not on {device!r}: use torch for that")
         self.path = resolve_model(model)
         self.device, self.threads = device, threads
+        self._wanted = engine if device == "cpu" else "torch"
+
+    @property
+    def engine(self) -> str:
+        """The engine that computes, "numpy" or "torch"; until something is computed, the one that was asked for."""
+        made = [name for name in ("torch", "numpy") if f"_{name}_stepper" in vars(self)]
+        return made[0] if made else self._wanted
 
     @functools.cached_property
     def checkpoint(self) -> Checkpoint:
-        return load_checkpoint(self.path)
+        return load_checkpoint(self.path, wait=False)
 
     @functools.cached_property
     def _tasks(self) -> dict[tuple[str, str], str]:
@@ -67,9 +100,28 @@ class Translator:
         """The directions that the model translates in, as (source, target) language codes."""
         return list(self._tasks)
 
+    def _stepper(self, work: int, more: bool = False) -> Stepper:
+        """The engine for this much work (see TORCH_FROM), or for work without end."""
+        little = work < TORCH_FROM and not more
+        if self._wanted == "numpy" or (self._wanted == "auto" and self.engine != "torch" and little):
+            return self._numpy_stepper
+        stepper = self._torch_stepper
+        vars(self).pop("_numpy_stepper", None)  # its memory
+        return stepper
+
     @functools.cached_property
-    def _stepper(self) -> TorchStepper:
-        import torch
+    def _numpy_stepper(self) -> NumpyStepper:
+        from .numpy_engine import NumpyStepper, NumpyTransformer
+
+        checkpoint = self.checkpoint
+        return NumpyStepper(
+            NumpyTransformer(checkpoint.config.model, checkpoint.tensors), checkpoint.config.special.pad
+        )
+
+    @functools.cached_property
+    def _torch_stepper(self) -> TorchStepper:
+        with patient_threads():
+            import torch
 
         from .torch_engine import TorchStepper
 
@@ -90,6 +142,7 @@ class Translator:
         beam_size: int | None = None,
         batch_size: int = 32,
         settings: GenerationConfig | None = None,
+        more: bool = False,
     ) -> list[Translation]:
         """Translates each text, and returns one Translation for each, in order.
 
@@ -97,7 +150,8 @@ class Translator:
         to Chinese. A text without letters, and one that is in an explicit `target` already, is returned as it is, with the
         flag "copied".
         Segments of all texts are translated together, `batch_size` at a time; results do not depend on that.
-        `settings` replace the model's own settings of the search, `beam_size` one of them.
+        `settings` replace the model's own settings of the search, `beam_size` one of them. `more` says that many more
+        texts wait, so that PyTorch is worth its start-up however few these are.
 
         Raises UsageError for a direction that the model does not have or a setting out of range, InputError for text
         that UTF-8 cannot hold, CheckpointError for a model that cannot be read.
@@ -113,8 +167,13 @@ class Translator:
         self._check_languages(source, target)
         plans = [self._plan(number, text, source, target) for number, text in enumerate(texts, start=1)]
         jobs = dict.fromkeys(job for plan in plans for job in plan.jobs if job is not None)
-        outputs = self._generate(list(jobs), batch_size, beam_size, settings) if jobs else {}
-        return [self._finish(plan, outputs) for plan in plans]
+        if not jobs:
+            return [self._finish(plan, {}) for plan in plans]
+        try:
+            outputs = self._generate(list(jobs), batch_size, beam_size, settings, more)
+            return [self._finish(plan, outputs) for plan in plans]
+        finally:
+            self.checkpoint.verify()  # of damaged weights not even an error says anything
 
     def _check_languages(self, source: str | None, target: str | None) -> None:
         if source is None and target is None:
@@ -160,10 +219,11 @@ class Translator:
         return max(1, min(MAX_SOURCE_PIECES, model.max_positions - len(task.src_prefix) - 1))
 
     def _generate(
-        self, jobs: list[Job], batch_size: int, beam_size: int | None, settings: GenerationConfig | None
+        self, jobs: list[Job], batch_size: int, beam_size: int | None, settings: GenerationConfig | None, more: bool
     ) -> dict[Job, Hypothesis]:
         """The best hypothesis for each job; jobs of like length share a batch, so that little of it is padding."""
-        from .generation import generate
+        with blas_threads(self.threads):
+            from .generation import generate
 
         config = self.checkpoint.config
         search = settings or config.generation
@@ -172,6 +232,7 @@ class Translator:
                 search = dataclasses.replace(search, beam_size=beam_size)
             except ConfigError as error:
                 raise UsageError(str(error)) from error
+        stepper = self._stepper(sum(len(ids) for _, ids in jobs) * search.beam_size, more)
         outputs: dict[Job, Hypothesis] = {}
         ordered = sorted(jobs, key=lambda job: (job[0], len(job[1])))
         for name, task in config.tasks.items():
@@ -180,7 +241,7 @@ class Translator:
             for start in range(0, len(todo), batch_size):
                 batch = todo[start : start + batch_size]
                 src = [[*task.src_prefix, *ids, config.special.eos] for _, ids in batch]
-                found = generate(self._stepper, src, config=search, special=config.special, prefix=prefix)
+                found = generate(stepper, src, config=search, special=config.special, prefix=prefix)
                 outputs.update((job, best[0]) for job, best in zip(batch, found, strict=True))
         return outputs
 
@@ -193,7 +254,8 @@ class Translator:
             if job is None:
                 continue
             best = outputs[job]
-            text = BREAKS.sub(" ", self.checkpoint.tokenizer.decode(best.ids)).strip()
+            text = self.checkpoint.tokenizer.decode(best.ids)
+            text = (text if text.isprintable() else re.sub(BREAKS, " ", text)).strip()  # the pattern is slow to compile
             if not text:
                 # Nothing is dropped: what the model has no words for stays as it is.
                 text = part.text

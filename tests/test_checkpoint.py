@@ -155,6 +155,29 @@ def test_building_the_model_imports_nothing_more_of_torch(folder: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
 
 
+def test_without_waiting_the_weights_are_verified_later(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    load_checkpoint(folder, wait=False).verify()
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    checkpoint = load_checkpoint(folder, wait=False)
+    for _ in range(2):  # it does not become true by being asked again
+        with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged: its sha256 differs"):
+            checkpoint.verify()
+    with pytest.raises(CheckpointError, match="damaged"):
+        load_checkpoint(folder)
+
+
+def test_what_is_verified_is_what_is_used(folder: Path) -> None:
+    checkpoint = load_checkpoint(folder, wait=False)
+    before = {name: tensor.copy() for name, tensor in checkpoint.tensors.items()}
+    save_tiny(folder, seed=1)  # replaces the folder by renaming
+    checkpoint.verify()
+    model = load_transformer(checkpoint).state_dict()
+    assert all(np.array_equal(model[name].numpy(), before[name].astype(np.float32)) for name in before)
+
+
 # --- names ---
 
 

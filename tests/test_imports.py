@@ -17,6 +17,7 @@ LAYERS = FOUNDATION | {"positions", "attention", "layers", "transformer"}
 ALLOWED = {
     "errors": set(),
     "results": {"errors"},
+    "threads": set(),
     "config": {"errors"},
     "positions": FOUNDATION,
     "attention": FOUNDATION | {"positions"},
@@ -30,10 +31,12 @@ ALLOWED = {
     "families": FOUNDATION,
     "marian_bin": FOUNDATION,
     "convert": FOUNDATION | {"positions", "families", "marian_bin", "tokenizer"},
-    "checkpoint": LAYERS | {"tokenizer", "families", "convert", "marian_bin"},
+    "tensors": FOUNDATION,
+    "checkpoint": LAYERS | {"tensors", "tokenizer", "families", "convert", "marian_bin"},
     "evaluation": FOUNDATION,
     "pipeline": LAYERS
-    | {"generation", "torch_engine", "numpy_engine", "tokenizer", "segment", "checkpoint", "convert", "families"},
+    | {"generation", "torch_engine", "numpy_engine", "tokenizer", "segment", "threads", "tensors", "checkpoint"}
+    | {"convert", "families"},
 }
 MODEL_FILES = sorted((ROOT / "model").glob("*.py"))
 CLI_FILES = sorted((ROOT / "cli").glob("*.py"))
@@ -92,7 +95,13 @@ def test_transformers_is_never_imported_at_run_time(path: Path) -> None:
         ("errors", set()),
         ("results", set()),
         ("config", set()),
+        ("threads", set()),
+        ("segment", set()),
+        ("tensors", {"numpy"}),
+        ("tokenizer", {"tokenizers"}),
+        ("checkpoint", {"numpy", "torch", "safetensors"}),
         ("generation", {"numpy"}),
+        ("numpy_engine", {"numpy"}),
         ("evaluation", {"sacrebleu"}),
     ],
 )
@@ -122,6 +131,10 @@ def test_importing_tx_loads_nothing() -> None:
         "['Translator', '__version__', 'translate']",
         "[]",
     ]
+
+
+def test_the_numpy_engine_loads_nothing_but_numpy() -> None:
+    assert loaded_by("import tx.model.numpy_engine, tx.model.generation") == ["['numpy']"]
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

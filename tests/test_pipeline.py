@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tokenizers
 import torch
@@ -56,6 +59,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def translator(model: Path) -> Translator:
     return Translator(model, threads=1)
+
+
+@pytest.fixture(params=["numpy", "torch"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 class Search:
@@ -128,7 +136,8 @@ def test_one_result_for_each_text_in_order(translator: Translator, search: Calla
     assert len(lengths) == 3 and lengths == sorted(lengths)
 
 
-def test_results_do_not_depend_on_the_batch(translator: Translator) -> None:
+def test_results_do_not_depend_on_the_batch(model: Path, engine: str) -> None:
+    translator = Translator(model, threads=1, engine=engine)
     texts = ["we walk.", "你好，我们明天见。", "a", "the quick fox jumps over the lazy dog.", "我好", "do you see it?"]
     together = translator.translate(texts)
     assert len({r.text for r in together}) > 3  # else the weights say nothing, and this test neither
@@ -151,11 +160,12 @@ def test_settings_reach_the_search(translator: Translator, search: Callable[[Ans
     assert [(c.beam_size, c.no_repeat_ngram) for c in found.configs] == [(2, 0), (3, 0), (5, 4), (1, 4)]
 
 
-def test_probabilities_are_those_of_one_pass_over_the_finished_pair(translator: Translator) -> None:
+def test_probabilities_are_those_of_one_pass_over_the_finished_pair(model: Path, engine: str) -> None:
+    translator = Translator(model, threads=1, engine=engine)
     # Beams are reordered, sources padded and dropped when they are done: every row must still be the right one.
     encode = translator.checkpoint.tokenizer.encode
     src = [[TO_ZH, *encode(text), EOS] for text in ("we walk all day.", "a", "go home", "你好我们")]
-    stepper, special = translator._stepper, translator.checkpoint.config.special
+    stepper, special = translator._stepper(0), translator.checkpoint.config.special
     config = GenerationConfig(beam_size=4, max_length_factor=1.0, max_length_constant=6, suppress=(BYTES,))
     found = generation.generate(stepper, src, config=config, special=special, prefix=(0, TO_ZH), n_best=4)
     lengths = set()
@@ -163,12 +173,146 @@ def test_probabilities_are_those_of_one_pass_over_the_finished_pair(translator: 
         for hypothesis in hypotheses:
             out = [*hypothesis.ids, EOS] if hypothesis.finished else list(hypothesis.ids)
             tgt = torch.tensor([[0, TO_ZH, *out]])
-            logits = stepper.model(torch.tensor([ids]), None, tgt)[0][0, 1:-1]
+            logits = translator._torch_stepper.model(torch.tensor([ids]), None, tgt)[0][0, 1:-1]
             logits[:, [special.pad, BYTES]] = -torch.inf
             log_probs = logits.log_softmax(-1)[torch.arange(len(out)), torch.tensor(out)]
             assert hypothesis.looped or hypothesis.log_prob == pytest.approx(log_probs.sum().item(), abs=1e-3)
             lengths.add(len(out))
     assert len(lengths) > 2
+
+
+# --- engines ---
+
+
+def test_little_work_is_for_numpy_and_much_for_torch(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "TORCH_FROM", 40)
+    translator = Translator(model, threads=1)
+    assert translator.engine == "auto"
+    pieces = len(translator.checkpoint.tokenizer.encode("we walk."))
+    short, many = ["we walk."], ["we walk.", "we walk. we go.", "you go home."]
+    assert pieces * 4 < 40 <= pieces * 5
+    assert translator.translate(["", " 1 "])[0].flags == ("copied",)
+    assert translator.engine == "auto"  # nothing was computed
+    first = translator.translate(short, beam_size=4)
+    assert translator.engine == "numpy"
+    translator.translate(short * 50, beam_size=4)  # equal segments are translated once
+    assert translator.engine == "numpy"
+    translator.translate(many, beam_size=2)
+    assert translator.engine == "torch"
+    assert "_numpy_stepper" not in vars(translator)
+    again = translator.translate(short, beam_size=4)  # what has been loaded stays
+    assert translator.engine == "torch"
+    assert [r.text for r in again] == [r.text for r in first]
+    told = Translator(model, threads=1)
+    told.translate(short, more=True)
+    assert told.engine == "torch"
+    only_numpy = Translator(model, threads=1, engine="numpy")
+    only_numpy.translate(many, more=True)
+    assert only_numpy.engine == "numpy"
+    wide = Translator(model, threads=1)
+    wide.translate(short, beam_size=5)
+    assert wide.engine == "torch"
+
+
+def test_the_engine_that_was_asked_for(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["we walk.", "你好，我们明天见。", "the quick fox jumps over the lazy dog."]
+    monkeypatch.setattr(pipeline, "TORCH_FROM", 1)
+    by_numpy = Translator(model, threads=1, engine="numpy")
+    numpy_results = by_numpy.translate(texts)
+    monkeypatch.setattr(pipeline, "TORCH_FROM", 10**9)
+    by_torch = Translator(model, threads=1, engine="torch")
+    torch_results = by_torch.translate(texts)
+    assert (by_numpy.engine, by_torch.engine) == ("numpy", "torch")
+    assert [r.text for r in numpy_results] == [r.text for r in torch_results]
+    assert [r.score for r in numpy_results] == pytest.approx([r.score for r in torch_results], abs=1e-4)
+
+
+def test_engines_that_make_no_sense(model: Path) -> None:
+    with pytest.raises(UsageError, match="engine must be one of auto, numpy, torch, not 'abacus'"):
+        Translator(model, engine="abacus")
+    with pytest.raises(UsageError, match="the engine numpy computes on the cpu, not on 'cuda'"):
+        Translator(model, engine="numpy", device="cuda")
+    assert Translator(model, device="cuda").engine == "torch"
+
+
+def test_numpy_answers_without_torch(model: Path) -> None:
+    code = (
+        "import sys; from tx.model.pipeline import Translator; t = Translator(sys.argv[1]); "
+        "assert t.translate(['we walk.'])[0].flags != ('copied',); assert t.engine == 'numpy'; "
+        "assert not {'torch', 'tokenizers', 'safetensors'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(model)], check=True)
+
+
+THREADS = """
+import ctypes, glob, json, os, pathlib, sys
+from tx.model.pipeline import Translator
+before = dict(os.environ)
+t = Translator(sys.argv[1], threads=json.loads(sys.argv[2]), engine=sys.argv[3])
+t.translate(["we walk."])
+assert dict(os.environ) == before
+import numpy
+(path,) = glob.glob(str(pathlib.Path(numpy.__file__).parent.parent / "numpy.libs" / "*openblas*"))
+blas = ctypes.CDLL(path).scipy_openblas_get_num_threads64_()
+print(json.dumps([blas, sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None]))
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not list((Path(np.__file__).parent.parent).glob("numpy.libs/*openblas64*")),
+    reason="asks the OpenBLAS in NumPy's wheels for Linux",
+)
+@pytest.mark.parametrize(
+    ("threads", "engine", "variables", "expected"),
+    [
+        (None, "numpy", {}, [1, None]),
+        (2, "numpy", {}, [2, None]),
+        (2, "numpy", {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}, [2, None]),
+        (None, "numpy", {"OMP_NUM_THREADS": "2"}, [2, None]),
+        (None, "numpy", {"OPENBLAS_NUM_THREADS": "2"}, [2, None]),
+        (None, "torch", {}, [1, min(4, torch.get_num_threads())]),
+        (2, "torch", {}, [2, 2]),
+    ],
+)
+def test_threads(
+    model: Path, threads: int | None, engine: str, variables: dict[str, str], expected: list[int | None]
+) -> None:
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("OpenBLAS takes no more threads than there are processors")
+    env = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")} | variables
+    command = [sys.executable, "-c", THREADS, str(model), json.dumps(threads), engine]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    assert json.loads(done.stdout) == expected
+
+
+@pytest.mark.parametrize("variables", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "5"}])
+def test_threads_of_torch_wait_asleep_unless_told_otherwise(tmp_path: Path, variables: dict[str, str]) -> None:
+    (tmp_path / "torch.py").write_text("import os; policy = os.environ.get('OMP_WAIT_POLICY')")
+    code = (
+        "import os; from tx.model.threads import patient_threads; before = dict(os.environ)\n"
+        "with patient_threads(): import torch\n"
+        "assert dict(os.environ) == before; print(torch.policy)"
+    )
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "KMP_"))} | variables
+    path = os.pathsep.join([str(tmp_path), env.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env | {"PYTHONPATH": path}
+    )
+    expected = variables.get("OMP_WAIT_POLICY") if variables else "PASSIVE"
+    assert done.stdout == f"{expected}\n"
+
+
+def test_damaged_weights_answer_nothing(tmp_path: Path) -> None:
+    path = save_model(tmp_path / "tiny")
+    weights = path / "model.safetensors"
+    content = weights.read_bytes()
+    for damage in (content[:-2] + b"\xff\xff", content[:-2] + bytes([content[-2] ^ 1, content[-1]])):
+        weights.write_bytes(damage)  # one of them makes logits that are no numbers, the other goes unnoticed
+        for engine in ("numpy", "torch"):
+            translator = Translator(path, threads=1, engine=engine)
+            for _ in range(2):
+                with pytest.raises(CheckpointError, match=r"model\.safetensors is damaged: its sha256 differs"):
+                    translator.translate(["we walk."])
 
 
 # --- what is copied ---
@@ -178,7 +322,7 @@ def test_probabilities_are_those_of_one_pass_over_the_finished_pair(translator: 
 def test_text_without_letters_is_copied(translator: Translator, text: str) -> None:
     (result,) = translator.translate([text])
     assert (result.text, result.flags, result.score) == (text, ("copied",), 0.0)
-    assert not {"checkpoint", "_stepper"} & set(vars(translator))  # the model was not even opened
+    assert "checkpoint" not in vars(translator)  # the model was not even opened
 
 
 def test_blank_lines_need_no_torch(model: Path) -> None:
@@ -322,7 +466,7 @@ def test_function_takes_one_text_or_many(model: Path) -> None:
 
 def test_function_keeps_the_model(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translate("go", model=model)
-    monkeypatch.setattr(pipeline, "load_transformer", lambda *args: pytest.fail("loaded again"))
+    monkeypatch.setattr(pipeline, "load_checkpoint", lambda *args, **_: pytest.fail("loaded again"))
     translate("home", model=str(model))
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
+import os
 import random
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -31,9 +35,11 @@ def two_hundred_sentences() -> list[str]:
     return english + [f"{a}{b}{c}。" for a, b, c in itertools.product(wer, tat, was)]
 
 
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
 @pytest.mark.parametrize(("beam_size", "every"), [(1, 1), (4, 5)])
-def test_a_translation_does_not_depend_on_its_batch(translator: Translator, beam_size: int, every: int) -> None:
+def test_a_translation_does_not_depend_on_its_batch(engine: str, beam_size: int, every: int) -> None:
     """All 200 sentences greedily, every fifth with a beam: alone, sorted and shuffled, with and without padding."""
+    translator = Translator("en-zh", engine=engine)
     sentences = two_hundred_sentences()
     assert len(set(sentences)) == 200
     sentences = sentences[::every]
@@ -89,3 +95,79 @@ def test_all_sentences_of_a_text_are_translated(translator: Translator) -> None:
     (result,) = translator.translate([text], beam_size=1)
     assert result.text.count("猫") >= 30
     assert "蓝" in result.text[-12:]
+
+
+# --- one sentence from a cold start ---
+
+# What `tx translate TEXT` imports before its first word. Whoever adds to these lists makes every call slower: measure
+# it first (python -X importtime -m tx.cli.app translate "I love NLP").
+OUTSIDE = {
+    "numpy",
+    "typer",
+    "click",
+    "annotated_doc",
+    "shellingham",
+    "typing_extensions",
+    "colorama",
+}  # the last of typer
+OWN = {
+    *("tx", "tx.cli", "tx.cli.app", "tx.cli.commands", "tx.cli.interrupt", "tx.cli.text_io", "tx.model"),
+    *(f"tx.model.{name}" for name in ("checkpoint", "config", "errors", "generation", "numpy_engine", "pipeline")),
+    *(f"tx.model.{name}" for name in ("results", "segment", "tensors", "threads", "tokenizer")),
+}
+STANDARD = {"__future__", "gc", "hashlib", "_hashlib", "_blake2", "json", "_json", "mmap", "unicodedata"}  # beyond theirs
+
+
+def modules_after(code: str) -> tuple[set[str], dict[str, object]]:
+    """Names of the modules that a new process has after this code, and what the code left in `report`."""
+    code = (
+        "import sys; report = {}\n"
+        + code
+        + "\nimport json; print(json.dumps([report, list(sys.modules)]), file=sys.stderr)"
+    )
+    env = {k: v for k, v in os.environ.items() if not k.startswith("TX_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    report, names = json.loads(done.stderr.splitlines()[-1])
+    return set(names), report
+
+
+@pytest.mark.usefixtures("real_weights")
+def test_what_is_imported_before_the_first_word() -> None:
+    before, _ = modules_after("import typer.main, numpy")
+    after, report = modules_after(
+        "from tx.cli.app import main; report['status'] = main(['translate', 'I love NLP'])\n"
+        "report['json'] = 'json' in sys.modules"
+    )
+    assert report == {"status": 0, "json": True}
+    assert {name for name in after if name.split(".")[0] == "tx"} == OWN
+    new = {name.split(".")[0] for name in after - before} - {"tx"}
+    assert {name for name in new if name not in sys.stdlib_module_names} <= {"numpy", "typer"}, (
+        "their own later imports"
+    )
+    assert {name for name in new if name in sys.stdlib_module_names} <= STANDARD
+    outside = {name.split(".")[0] for name in after - modules_after("")[0]} - set(sys.stdlib_module_names) - {"tx"}
+    assert outside <= OUTSIDE and "numpy" in outside
+
+
+@pytest.mark.usefixtures("real_weights")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_one_sentence_needs_little_memory() -> None:
+    # Not by `resource`: its peak of a new process begins with that of the process which started it.
+    _, report = modules_after(
+        "from tx.cli.app import main; report['status'] = main(['translate', 'I love NLP'])\n"
+        "report['peak'] = [line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')][0]"
+    )
+    assert report["status"] == 0
+    assert 50_000 < int(str(report["peak"])) <= 250_000  # KiB
+
+
+def test_both_engines_translate_alike() -> None:
+    """A few sentences here; for many see tests/bench/agreement.py."""
+    sentences = two_hundred_sentences()[::20]
+    for beam_size in (1, 4):
+        by_numpy, by_torch = (
+            Translator("en-zh", engine=engine).translate(sentences, beam_size=beam_size)
+            for engine in ("numpy", "torch")
+        )
+        assert [r.text for r in by_numpy] == [r.text for r in by_torch]
+        assert [r.score for r in by_numpy] == pytest.approx([r.score for r in by_torch], abs=1e-4)

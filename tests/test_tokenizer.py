@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tokenizers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tx.model import tokenizer as tokenizer_module
 from tx.model.checkpoint import WEIGHTS_DIR
 from tx.model.errors import CheckpointError
-from tx.model.tokenizer import Tokenizer
+from tx.model.tokenizer import BYTE_PIECES, PLAIN_CHARACTERS, Tokenizer
 
 SPECIAL = ("<pad>", "</s>", "<unk>", "<translate:zh>", "<translate:en>", "<summarize>", "<answer>")
 TEXTS = {
@@ -176,3 +181,97 @@ def test_a_truncated_or_missing_file_is_refused(tokenizer: Tokenizer, tmp_path: 
     path.write_text(tokenizer.to_json()[:-100], encoding="utf-8")
     with pytest.raises(CheckpointError, match="tokenizer.json"):
         Tokenizer.from_file(path)
+
+
+# --- the segmentation of our own, and the library's ---
+
+
+@pytest.fixture(scope="session")
+def plain() -> Tokenizer:
+    """The default vocabulary without the library, however much is encoded."""
+    found = Tokenizer.from_file(WEIGHTS_DIR / "en-zh" / "tokenizer.json")
+    found._left = 10**12
+    return found
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
+def test_both_give_the_same_pieces(tokenizer: Tokenizer, plain: Tokenizer, text: str) -> None:
+    assert [plain.encode(text)] == tokenizer.encode_batch([text])
+    assert "backend" not in vars(plain)
+
+
+# Repetitions have segmentations that are as good as equal.
+REPEATED = st.tuples(st.one_of(WORDS, ANY.map(lambda t: t[:2]), st.sampled_from("哈.!-=a ")), st.integers(1, 9))
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.one_of(ANY, st.lists(REPEATED.map(lambda r: r[0] * r[1]), max_size=12).map("".join)))
+def test_both_give_the_same_pieces_for_any_text(tokenizer: Tokenizer, plain: Tokenizer, text: str) -> None:
+    assert [plain.encode(text)] == tokenizer.encode_batch([text])
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_both_give_the_same_pieces_for_any_vocabulary(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Few characters and few scores, so that many segmentations are equally good."""
+    texts = st.text("ab ", min_size=1, max_size=4)
+    pieces = data.draw(st.lists(texts, unique=True, min_size=1, max_size=12))
+    scores = st.sampled_from([-1.0, -1.5, -2.0, -2.0 - 2**-51, -3.7, -20.0])
+    vocab = [("<unk>", -5.0), *((p, -9.0) for p in BYTE_PIECES), *((p, data.draw(scores)) for p in pieces)]
+    backend = tokenizers.Tokenizer(tokenizers.models.Unigram(vocab, unk_id=0, byte_fallback=True))
+    path = tmp_path_factory.getbasetemp() / "any.json"
+    backend.save(str(path))
+    ours = Tokenizer.from_file(path)
+    for text in data.draw(st.lists(st.text("abc ", max_size=20), min_size=1, max_size=5)):
+        assert [ours.encode(text)] == Tokenizer(backend).encode_batch([text])
+    assert "backend" not in vars(ours)
+
+
+def test_the_library_is_loaded_for_long_texts_only(tokenizer: Tokenizer) -> None:
+    ours = Tokenizer.from_file(WEIGHTS_DIR / "en-zh" / "tokenizer.json")
+    line = "a line of one hundred characters " * 3
+    for _ in range(PLAIN_CHARACTERS // (len(line) + 1)):
+        assert ours.encode(line) == tokenizer.encode(line)
+    assert "backend" not in vars(ours)
+    assert ours.encode(line) == tokenizer.encode(line)
+    assert "backend" in vars(ours)
+    assert ours.special == tokenizer.special and ours.vocab_size == tokenizer.vocab_size
+
+
+def test_a_sentence_needs_no_library() -> None:
+    code = (
+        "import sys; from tx.model.tokenizer import Tokenizer; t = Tokenizer.from_file(sys.argv[1]); "
+        "assert t.decode(t.encode('I love NLP 🙂')) == 'I love NLP 🙂'; assert 'tokenizers' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, WEIGHTS_DIR / "en-zh" / "tokenizer.json"], check=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: v.update(normalizer={"type": "NFKC"}),
+        lambda v: v.update(pre_tokenizer={"type": "Whitespace"}),
+        lambda v: v.update(truncation={"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}),
+        lambda v: v.update(added_tokens=[{**ADDED, "id": 260, "content": "ab"}]),
+        lambda v: v["model"].update(byte_fallback=False),
+        lambda v: v["model"]["vocab"].pop(20),
+        lambda v: v["model"]["vocab"].append(["a", -0.1]),
+        lambda v: v["model"]["vocab"].append(["aa", -1]),
+    ],
+)
+def test_what_would_change_a_text_is_left_to_the_library(tmp_path: Path, change: Callable[[object], None]) -> None:
+    vocab = [("<unk>", -5.0), *((p, -9.0) for p in BYTE_PIECES), ("a", -1.0), ("b", -2.0), (" ", -1.0), ("ab", -2.5)]
+    backend = tokenizers.Tokenizer(tokenizers.models.Unigram(vocab, unk_id=0, byte_fallback=True))
+    values = json.loads(backend.to_str())
+    assert tokenizer_module._read_unigram(json.dumps(values)) is not None
+    change(values)
+    (tmp_path / "t.json").write_text(json.dumps(values))
+    changed = tokenizers.Tokenizer.from_file(str(tmp_path / "t.json"))
+    for text in ("ab aaé ﬁb", "a", "", "ba\tab"):
+        expected = changed.encode(" " + text if text[:1].isalpha() else text, add_special_tokens=False).ids
+        assert Tokenizer.from_file(tmp_path / "t.json").encode(text) == expected
+
+
+ADDED = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}

@@ -13,6 +13,7 @@ from tx.model.errors import CheckpointError, UsageError
 from tx.model.results import Translation
 
 calls: deque[list[str]] = deque(maxlen=10)  # the texts of the last calls
+more_follows: deque[bool] = deque(maxlen=10)  # what they were told of further texts
 made: list[dict[str, object]] = []  # the settings of each translator
 
 
@@ -21,10 +22,12 @@ class Translator:
 
     pairs = [("en", "zh"), ("zh", "en")]
 
-    def __init__(self, model: str | None = None, *, device: str = "cpu", threads: int | None = None) -> None:
+    def __init__(
+        self, model: str | None = None, *, device: str = "cpu", threads: int | None = None, engine: str = "auto"
+    ) -> None:
         if model == "/nope":
             raise CheckpointError("no model at /nope\nlook [elsewhere]")
-        made.append({"model": model, "device": device, "threads": threads})
+        made.append({"model": model, "device": device, "threads": threads, "engine": engine})
 
     def translate(
         self,
@@ -34,11 +37,13 @@ class Translator:
         target: str | None = None,
         beam_size: int | None = None,
         batch_size: int = 32,
+        more: bool = False,
     ) -> list[Translation]:
         if target not in (None, "en", "zh"):
             raise UsageError(f"unknown language {target!r}: en to zh, zh to en")
         if texts:
             calls.append(list(texts))
+            more_follows.append(more)
         results = []
         for text in texts:
             if text == "boom":

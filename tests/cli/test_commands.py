@@ -88,6 +88,7 @@ def test_batches_look_ahead_but_not_far(run: Run, fake_pipeline: ModuleType) -> 
     fake_pipeline.calls.clear()
     assert run("translate", stdin=b"x\n" * 1000).out == "X\n" * 1000
     assert [len(call) for call in fake_pipeline.calls] == [8, 16, 32, 64, 128, 256, 256, 240]
+    assert list(fake_pipeline.more_follows)[-8:] == [False] * 5 + [True, True, False]
 
 
 def test_json(run: Run) -> None:
@@ -125,9 +126,21 @@ def test_strict(run: Run) -> None:
 def test_settings_reach_the_translator(run: Run, fake_pipeline: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TX_THREADS", "3")
     run("translate", "--model", "m", "a")
-    assert fake_pipeline.made[-1] == {"model": "m", "device": "cpu", "threads": 3}
+    assert fake_pipeline.made[-1] == {"model": "m", "device": "cpu", "threads": 3, "engine": "auto"}
     run("translate", "--threads", "2", "--device", "cuda", "a")
-    assert fake_pipeline.made[-1] == {"model": None, "device": "cuda", "threads": 2}
+    assert fake_pipeline.made[-1] == {"model": None, "device": "cuda", "threads": 2, "engine": "auto"}
+    run("translate", "--engine", "torch", "a")
+    assert fake_pipeline.made[-1]["engine"] == "torch"
+    monkeypatch.setenv("TX_ENGINE", "numpy")
+    run("translate", "a")
+    assert fake_pipeline.made[-1]["engine"] == "numpy"
+    run("translate", "--engine", "auto", "a")
+    assert fake_pipeline.made[-1]["engine"] == "auto"
+    monkeypatch.setenv("TX_ENGINE", "")
+    assert run("translate", "a").status == 0
+    assert fake_pipeline.made[-1]["engine"] == "auto"
+    monkeypatch.setenv("TX_ENGINE", "abacus")
+    assert run("translate", "a").err == "tx: error: --engine must be one of auto, numpy, torch, not 'abacus'\n"
 
 
 @pytest.mark.parametrize(
@@ -140,6 +153,10 @@ def test_settings_reach_the_translator(run: Run, fake_pipeline: ModuleType, monk
         ("--batch-size", "-1", "hi"),
         ("--threads", "99999999999999999999999", "hi"),
         ("--device", "toaster", "hi"),
+        ("--engine", "abacus", "hi"),
+        ("--engine", "", "hi"),
+        ("--engine", "numpy", "--device", "cuda", "hi"),
+        ("--engine", "numpy", "--device", "auto", "hi"),
         ("--encoding", "nope", "hi"),
         ("--nope",),
         ("--beam",),
@@ -295,6 +312,13 @@ def test_evaluate(run: Run, dev_set: Path) -> None:
         json.loads(line) for line in run("evaluate", "translate", str(dev_set), "--json", "--to", "en").out.splitlines()
     ]
     assert [(r["from"], r["to"], r["n"]) for r in records] == [("zh", "en", 2)]
+
+
+def test_evaluate_with_an_engine(run: Run, dev_set: Path, fake_pipeline: ModuleType) -> None:
+    assert run("evaluate", "translate", str(dev_set), "--engine", "torch").status == 0
+    assert fake_pipeline.made[-1]["engine"] == "torch"
+    status, out, err = run("evaluate", "translate", str(dev_set), "--engine", "abacus")
+    assert (status, out, err.count("\n")) == (2, "", 1)
 
 
 def test_evaluate_problems(run: Run, dev_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:

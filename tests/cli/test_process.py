@@ -145,6 +145,20 @@ def test_importing_the_command_line_leaves_signals_as_they_were() -> None:
     assert done.stdout == "True\n"
 
 
+def test_garbage_is_collected_once_all_is_loaded() -> None:
+    code = (
+        "import gc, runpy, sys; import tx.cli.app; assert gc.isenabled() and not gc.get_freeze_count()\n"
+        "states = []; sys.argv = ['tx', 'translate', 'a', 'b']\n"
+        f"fake = runpy.run_path({FAKE!r}); Translator = fake['Translator']\n"
+        "real = Translator.translate\n"
+        "Translator.translate = lambda *args, **kw: (states.append(gc.isenabled()), real(*args, **kw))[1]\n"
+        "sys.modules['tx.model.pipeline'] = fake['pipeline'](); tx.cli.app.main()\n"
+        "print(states, gc.isenabled(), gc.get_freeze_count() > 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["A", "B", "[False, False, True] True True"]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("arguments", [["--help"], ["translate", "--help"], ["translate", "hi"]])
 def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
