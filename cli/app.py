@@ -1,18 +1,15 @@
 """The command line: names, options and help. Only typer and the standard library are imported before a command runs,
-so that help, completion and mistakes in the command line are answered at once."""
+so that help, completion and mistakes in the command line are answered at once. main.py, which is what a shell starts,
+comes here for all but a plain `tx translate …`; a new option of that goes into direct.py too."""
 
 from __future__ import annotations
 
 from . import interrupt  # first: from here on Ctrl-C is silent
 
 # isort: split
-import errno
-import gc
 import os
 import re
-import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +17,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ..model.errors import TxError, UsageError
+from ..model.errors import UsageError
+from . import process
 from .text_io import DEVICES, ENGINES, ExitStatus, complain
 
 EXIT_CODES = (
@@ -28,7 +26,6 @@ EXIT_CODES = (
     "130 interrupted, 143 terminated."
 )
 HINT_DASH = 'a text that begins with "-" needs "--" before it: tx translate -- "-5 degrees"'
-DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 # UsageError of the command-line parser, in whichever of its two homes (click, or typer's own copy) typer has it.
 ParserError: Any = typer.BadParameter.__base__
@@ -85,14 +82,6 @@ class _Group(_PlainParams, TyperGroup):
     pass
 
 
-_debug = False
-
-
-def _set_debug(value: bool) -> None:
-    global _debug
-    _debug = _debug or value
-
-
 def _print_version(value: bool) -> None:
     if value:
         from .. import __version__
@@ -145,7 +134,9 @@ app.add_typer(evaluation, name="evaluate")
 evaluation.callback()(_help_if_alone)
 
 Text = str | None
-Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show a traceback with an error.")]
+Debug = Annotated[
+    bool, typer.Option("--debug", callback=process.show_traceback, help="Show a traceback with an error.")
+]
 From = Annotated[Text, typer.Option("--from", metavar="LANG", help="Language of the input (default: detected).")]
 To = Annotated[Text, typer.Option("--to", metavar="LANG", help="Language wanted (default: en for zh, else zh).")]
 Model = Annotated[
@@ -309,7 +300,8 @@ def _is_text(rejected: str, arguments: Sequence[str]) -> bool:
     return any(c.isspace() for c in token) or not token.strip("-") or bool(re.match(r"-(\d|\w\w)", token))
 
 
-def _run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
+    """The exit status of the command that typer finds in `arguments`."""
     command = typer.main.get_command(app)
     name = Path(sys.argv[0]).stem
     name = name if name in ("tx", "tx-nlp") else "tx"
@@ -332,58 +324,9 @@ def _run(arguments: Sequence[str]) -> int:
         return ExitStatus.USAGE
 
 
-def _silence() -> None:
-    """Points the standard streams at nothing, so that the interpreter's own last flush meets no broken pipe."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
-        os.dup2(nothing, descriptor)
-
-
-def _report(error: Exception) -> int:
-    if _debug or os.environ.get("TX_DEBUG", "0") not in ("", "0"):
-        traceback.print_exception(error)
-    if isinstance(error, TxError):
-        complain(str(error))
-        return ExitStatus.USAGE if isinstance(error, UsageError) else ExitStatus.FAILED
-    if isinstance(error, OSError) and error.errno in DISK_ERRORS and error.filename is None:
-        complain(f"cannot write the standard output: {error.strerror}")
-        return ExitStatus.FAILED
-    complain(f"unexpected {type(error).__name__}: {error} (run again with --debug for a traceback)")
-    return ExitStatus.FAILED
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs `tx` with `arguments` (default: those of the process) and returns its exit status."""
-    global _debug
-    _debug = False
-    if arguments is None:
-        gc.disable()  # until a command has loaded what it needs
-    try:
-        try:
-            for stream in (sys.stdout, sys.stderr):
-                if hasattr(stream, "reconfigure"):  # help and messages are UTF-8 under every locale, as results are
-                    stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-            with interrupt.termination_raises():
-                status = _run(sys.argv[1:] if arguments is None else arguments)
-            if sys.stdout is not None:
-                sys.stdout.flush()
-            return int(status)
-        except BrokenPipeError:
-            raise
-        except Exception as error:
-            return int(_report(error))
-    except BrokenPipeError:  # whoever read our output has seen enough
-        _silence()
-        return int(ExitStatus.OK)
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends the process at once
-        return int(ExitStatus.INTERRUPTED)
-    except interrupt.Terminated as request:
-        return request.status
-    finally:
-        gc.enable()
-        if arguments is None:
-            gc.freeze()  # the process ends: the interpreter's last searches for garbage have nothing to go through
+    """main.main without its short way: typer reads every command line."""
+    return process.guarded(run, arguments)
 
 
 interrupt.loaded()

@@ -13,6 +13,8 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+_collects = False  # whether the garbage collector is to go on once all is loaded
+
 
 class Terminated(BaseException):
     """SIGTERM or SIGHUP as an exception, so that what a command has begun is cleaned up like after Ctrl-C."""
@@ -33,6 +35,8 @@ def _raise(number: int, _: Any) -> None:
 
 def quiet_while_loading() -> None:
     """Until `loaded` is called, Ctrl-C ends the process without a word. Leaves handlers of others alone."""
+    global _collects
+    _collects = gc.isenabled()
     gc.disable()
     with contextlib.suppress(ValueError):  # not the main thread: no signal comes here
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -40,8 +44,11 @@ def quiet_while_loading() -> None:
 
 
 def loaded() -> None:
-    """Makes Ctrl-C a KeyboardInterrupt again."""
-    gc.enable()
+    """Makes Ctrl-C a KeyboardInterrupt again. Called once more, when further modules were loaded, it does nothing."""
+    global _collects
+    if _collects:
+        gc.enable()
+    _collects = False
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -11,7 +11,6 @@ import contextlib
 import io
 import os
 import select
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -240,6 +239,8 @@ class Output:
         stream = open(temporary, "xb")  # noqa: SIM115 - closed in __exit__
         self._temporary, self._target = temporary, target
         if target.exists():
+            import shutil  # with what it can compress, 3 ms
+
             shutil.copymode(target, temporary)
         return stream
 

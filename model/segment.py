@@ -10,7 +10,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+# A text, for the pattern is slow to compile and English does without it.
+HAN = "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]"
 
 _WIDE_MARKS = "。！？｡"  # end a sentence without a space after them
 _CLOSING = "\"'”’»)\\]}」』）】》〉｣"
@@ -109,8 +110,10 @@ def join(segments: Sequence[Segment], outputs: Sequence[str], target: str) -> st
 def guess_language(text: str) -> str:
     """ "zh" if there are more Han characters than words of other letters (a word is what spaces or Han characters
     enclose, so a web address is one word), else "en": also for a text without letters."""
-    han = len(HAN.findall(text))
-    words = sum(_has_letters(word) for word in HAN.sub(" ", text).split())
+    if text.isascii():
+        return "en"
+    han = len(re.findall(HAN, text))
+    words = sum(_has_letters(word) for word in re.sub(HAN, " ", text).split())
     return "zh" if han > words else "en"
 
 
@@ -177,7 +180,7 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
         return following not in "，、；：,;:"
     if not match["space"]:
         # Chinese with the marks of English: 你好!你是谁?
-        between_han = HAN.match(following) and HAN.match(text, max(match.start() - 1, start))
+        between_han = re.match(HAN, following) and re.match(HAN, text[max(match.start() - 1, start)])
         return bool(between_han) and marks.strip("!?") == ""
     rest = text[match.end() : match.end() + 30].lstrip(_OPENING)
     if rest[:1].islower() or following in ",;:":

@@ -30,6 +30,7 @@ def fake_pipeline(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setitem(sys.modules, "tx.model.pipeline", fake.pipeline())
     monkeypatch.delenv("TX_DEBUG", raising=False)
     monkeypatch.delenv("TX_THREADS", raising=False)
+    monkeypatch.delenv("TX_ENGINE", raising=False)
     return fake
 
 

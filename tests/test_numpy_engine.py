@@ -345,6 +345,26 @@ def test_other_floats_become_float32() -> None:
     assert numpy_engine.float32(single) is single
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("last", [1.0, np.inf])
+def test_numbers_are_converted_into_a_given_place(dtype: Any, last: float) -> None:
+    x, place = np.array([[1 / 3, -2.5], [0.0, last]], dtype), normal(2, 2)
+    assert numpy_engine.float32(x, place) is place
+    np.testing.assert_array_equal(place, x.astype(F32))
+
+
+def test_arrays_of_a_room_do_not_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numpy_engine, "ROOM", 100)
+    room = numpy_engine.Room()
+    shapes = [(3, 5), (2, 16), (), (0, 4), (300,), (53,), (1, 2, 3)]
+    arrays = [room.take(shape) for shape in shapes]
+    for i, array in enumerate(arrays):
+        array[...] = i
+    assert [a.shape for a in arrays] == shapes and {a.dtype for a in arrays} == {np.dtype(F32)}
+    assert all((array == i).all() for i, array in enumerate(arrays))
+    assert arrays[0].base is arrays[1].base and arrays[1].ctypes.data - arrays[0].ctypes.data == 64
+
+
 # --- the model ---
 
 

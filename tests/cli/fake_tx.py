@@ -66,6 +66,6 @@ def pipeline() -> ModuleType:
 
 if __name__ == "__main__":
     sys.modules["tx.model.pipeline"] = pipeline()
-    from tx.cli.app import main
+    from tx.cli.main import main
 
     sys.exit(main())

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tx.cli.app import main
+from tx.cli import app, main
 
 
 class Result(NamedTuple):
@@ -24,14 +24,19 @@ class Result(NamedTuple):
 Run = Callable[..., Result]
 
 
-@pytest.fixture
-def run(fake_pipeline: ModuleType, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+@pytest.fixture(params=[main, app], ids=["main", "app"])  # with and without the short way past typer
+def run(
+    request: pytest.FixtureRequest,
+    fake_pipeline: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> Run:
     def run_tx(*arguments: str, stdin: bytes = b"", terminal: bool = False) -> Result:
         stream = io.TextIOWrapper(io.BytesIO(stdin))
         monkeypatch.setattr(stream, "isatty", lambda: terminal, raising=False)
         monkeypatch.setattr(sys, "stdin", stream)
         capsysbinary.readouterr()
-        status = main(arguments)
+        status = request.param.main(arguments)
         out, err = capsysbinary.readouterr()
         return Result(status, out.decode(), err.decode())
 

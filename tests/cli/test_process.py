@@ -31,7 +31,7 @@ def fake_tx(*arguments: str | bytes, **settings: object) -> subprocess.Completed
 )
 def test_help_and_mistakes_import_nothing_heavy(arguments: list[str]) -> None:
     code = (
-        "import sys; from tx.cli.app import main; status = main(sys.argv[1:]); "
+        "import sys; from tx.cli.main import main; status = main(sys.argv[1:]); "
         f"print(status, [m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
@@ -40,7 +40,7 @@ def test_help_and_mistakes_import_nothing_heavy(arguments: list[str]) -> None:
 
 def test_completion_imports_nothing_heavy() -> None:
     code = (
-        "import atexit, sys; sys.argv = ['tx']; from tx.cli.app import main; "
+        "import atexit, sys; sys.argv = ['tx']; from tx.cli.main import main; "
         f"atexit.register(lambda: print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)); main()"
     )
     changes = {"_TX_COMPLETE": "complete_bash", "COMP_WORDS": "tx tran", "COMP_CWORD": "1"}
@@ -51,8 +51,9 @@ def test_completion_imports_nothing_heavy() -> None:
     assert done.stderr.splitlines() == ["[]"]
 
 
-def test_module_runs() -> None:
-    done = subprocess.run([sys.executable, "-m", "tx.cli.app", "--version"], capture_output=True, text=True, timeout=60)
+@pytest.mark.parametrize("module", ["tx.cli", "tx.cli.app"])
+def test_module_runs(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, "tx", "")
 
 
@@ -131,28 +132,32 @@ def test_a_signal_leaves_no_half_file(tmp_path: Path, number: int, status: int) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_interrupt_while_loading_says_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("load", ["import tx.cli.app", "from tx.cli.main import main; sys.exit(main(['--help']))"])
+def test_interrupt_while_loading_says_nothing(tmp_path: Path, load: str) -> None:
     slow = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
     (tmp_path / "typer.py").write_text(slow)
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import tx.cli.app"
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {load}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_importing_the_command_line_leaves_signals_as_they_were() -> None:
-    code = "import signal as s; import tx.cli.app; print(s.getsignal(s.SIGINT) is s.default_int_handler)"
+@pytest.mark.parametrize("module", ["tx.cli.main", "tx.cli.app"])
+def test_importing_the_command_line_leaves_signals_as_they_were(module: str) -> None:
+    code = f"import signal as s; import {module}; print(s.getsignal(s.SIGINT) is s.default_int_handler)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "True\n"
 
 
-def test_garbage_is_collected_once_all_is_loaded() -> None:
+@pytest.mark.parametrize("module", ["main", "app"])
+@pytest.mark.parametrize("option", [[], ["--beam=2"]])
+def test_garbage_is_collected_once_all_is_loaded(module: str, option: list[str]) -> None:
     code = (
-        "import gc, runpy, sys; import tx.cli.app; assert gc.isenabled() and not gc.get_freeze_count()\n"
-        "states = []; sys.argv = ['tx', 'translate', 'a', 'b']\n"
+        f"import gc, runpy, sys; import tx.cli.{module}; assert gc.isenabled() and not gc.get_freeze_count()\n"
+        f"states = []; sys.argv = ['tx', 'translate', *{option}, 'a', 'b']\n"
         f"fake = runpy.run_path({FAKE!r}); Translator = fake['Translator']\n"
         "real = Translator.translate\n"
         "Translator.translate = lambda *args, **kw: (states.append(gc.isenabled()), real(*args, **kw))[1]\n"
-        "sys.modules['tx.model.pipeline'] = fake['pipeline'](); tx.cli.app.main()\n"
+        f"sys.modules['tx.model.pipeline'] = fake['pipeline'](); tx.cli.{module}.main()\n"
         "print(states, gc.isenabled(), gc.get_freeze_count() > 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
@@ -169,7 +174,7 @@ def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
 
 
 def test_completion_without_a_shell_is_one_line() -> None:
-    code = "import sys; sys.argv = ['tx']; from tx.cli.app import main; sys.exit(main())"
+    code = "import sys; sys.argv = ['tx']; from tx.cli.main import main; sys.exit(main())"
     env = {k: v for k, v in environment(_TX_COMPLETE="complete_bash").items() if not k.startswith("COMP_")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
