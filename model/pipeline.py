@@ -15,7 +15,7 @@ from .checkpoint import Checkpoint, load_checkpoint, load_transformer, resolve_m
 from .config import GenerationConfig, Task
 from .errors import ConfigError, InputError, UsageError
 from .results import Hypothesis, Translation
-from .threads import blas_threads, patient_threads
+from .threads import blas_threads, cores, patient_threads
 
 if TYPE_CHECKING:
     from .generation import Stepper
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from .torch_engine import TorchStepper
 
 ENGINES = ("auto", "numpy", "torch")
-# The work (source pieces of all segments that wait, times beams) from which on PyTorch, which takes seconds to import,
-# is done sooner than NumPy: measured by tests/bench/crossover.py.
+# The work (source pieces of all segments that wait, times beams) from which on PyTorch, which takes seconds to import, may
+# be done sooner than NumPy, and the cores that it needs for that: with two, NumPy on one of them lost nothing to it in
+# 54,000 pieces (tests/bench/crossover.py).
 TORCH_FROM = 20_000
+TORCH_CORES = 4
 # The longest segment fed at once. Training sees single sentences, few of them over 100 pieces, and a model copes badly
 # with positions it has rarely seen; and twice this, the usual room for an output, stays under max_length (512).
 MAX_SOURCE_PIECES = 200
@@ -52,8 +54,8 @@ class Translator:
 
     `model` is the name of an installed model or a path (None: the environment's TX_MODEL, else "en-zh").
 
-    `engine` "numpy" starts at once, "torch" takes seconds to import and is faster after that; "auto" begins with NumPy
-    and changes to PyTorch, for good, when a call brings work that is worth it. The texts are the same but for rounding:
+    `engine` "numpy" starts at once, "torch" takes seconds to import; "auto" begins with NumPy and changes to PyTorch, for
+    good, when a call brings work that is worth it and there are cores enough (TORCH_CORES). The texts are the same but for rounding:
     where two continuations are as good as equal, either may win. A `device` other than "cpu" means PyTorch.
 
     `threads` is how many cores are used, by PyTorch as a setting of the whole process. By default PyTorch uses at most
@@ -102,7 +104,7 @@ class Translator:
 
     def _stepper(self, work: int, more: bool = False) -> Stepper:
         """The engine for this much work (see TORCH_FROM), or for work without end."""
-        little = work < TORCH_FROM and not more
+        little = (work < TORCH_FROM and not more) or cores() < TORCH_CORES
         if self._wanted == "numpy" or (self._wanted == "auto" and self.engine != "torch" and little):
             return self._numpy_stepper
         stepper = self._torch_stepper

@@ -186,6 +186,7 @@ def test_probabilities_are_those_of_one_pass_over_the_finished_pair(model: Path,
 
 def test_little_work_is_for_numpy_and_much_for_torch(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "TORCH_FROM", 40)
+    monkeypatch.setattr(pipeline, "cores", lambda: 4)
     translator = Translator(model, threads=1)
     assert translator.engine == "auto"
     pieces = len(translator.checkpoint.tokenizer.encode("we walk."))
@@ -212,6 +213,14 @@ def test_little_work_is_for_numpy_and_much_for_torch(model: Path, monkeypatch: p
     wide = Translator(model, threads=1)
     wide.translate(short, beam_size=5)
     assert wide.engine == "torch"
+
+
+def test_few_cores_are_left_to_numpy(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "TORCH_FROM", 1)
+    monkeypatch.setattr(pipeline, "cores", lambda: 2)
+    translator = Translator(model, threads=1)
+    translator.translate(["we walk. we go."], more=True)
+    assert translator.engine == "numpy"
 
 
 def test_the_engine_that_was_asked_for(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
