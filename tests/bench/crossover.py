@@ -38,7 +38,7 @@ def pieces(translator: Translator, texts: list[str]) -> int:
 
 def start_up(engine: str, runs: int) -> float:
     """Seconds that a process takes for one sentence: the median of some runs after one that fills the file cache."""
-    command = [sys.executable, "-m", "tx.cli.app", "translate", "--engine", engine, "I love NLP"]
+    command = [sys.executable, "-m", "tx.cli", "translate", "--engine", engine, "I love NLP"]
     times = []
     for _ in range(runs + 1):
         start = time.perf_counter()
