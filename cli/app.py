@@ -153,11 +153,18 @@ BatchSize = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Threads = Annotated[
     Text,
-    typer.Option("--threads", metavar="N", envvar="TX_THREADS", help="Processor threads to use (default: at most 4)."),
+    typer.Option(
+        "--threads",
+        metavar="N",
+        envvar="TX_THREADS",
+        help="Processor threads (default: 1 for numpy, at most 4 for torch).",
+    ),
 ]
 Device = Annotated[
     str,
-    typer.Option("--device", metavar="DEVICE", help="cpu, cuda or auto.", autocompletion=lambda: list(DEVICES)),
+    typer.Option(
+        "--device", metavar="DEVICE", help="cpu, cuda or auto (PyTorch is asked).", autocompletion=lambda: list(DEVICES)
+    ),
 ]
 
 Engine = Annotated[
@@ -166,7 +173,7 @@ Engine = Annotated[
         "--engine",
         metavar="ENGINE",
         envvar="TX_ENGINE",
-        help="numpy (starts at once), torch (faster for long texts) or auto (by the length of the text).",
+        help="numpy (starts at once), torch, or auto (numpy; torch for much text and on 4 cores).",
         autocompletion=lambda: list(ENGINES),
     ),
 ]

@@ -65,8 +65,10 @@ def load_translator(model: str | None, device: str, threads: int | None, engine:
     if device == "auto":
         import torch
 
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        engine = "torch"  # now that it is there
+        if torch.cuda.is_available():
+            device, engine = "cuda", "torch"
+        else:
+            device = "cpu"
     from ..model.pipeline import Translator
 
     return Translator(model, device=device, threads=threads, engine=engine)

@@ -139,8 +139,11 @@ def _refuse_pickle(path: Path) -> None:
     The first eight bytes of a safetensors file are the length of its header, which may look like either; the ninth
     is always an opening brace.
     """
-    with _reading(path), path.open("rb") as file:
-        start = file.read(9)
+    with _reading(path):
+        if not path.is_file():  # a pipe would be waited for
+            raise CheckpointError(f"{path} is not a file")
+        with path.open("rb") as file:
+            start = file.read(9)
     kind = ""
     if path.suffix in PICKLE_SUFFIXES or (start[:1] == b"\x80" and start[8:] != b"{"):
         kind = "a pickle"

@@ -1,8 +1,9 @@
 """The Transformer in plain NumPy, from the formulas: "Attention Is All You Need" (Vaswani et al. 2017) and descendants.
 
 Read from top to bottom: the formulas, the state that lets a decoder go piece by piece, and the model that puts them
-together. Letters are the paper's: B sentences, S pieces of a source, T of a target, H heads, D = d_k = d_v components
-a head. All arithmetic is float32: factors are Python floats, because a float64 number of NumPy's would turn whole
+together. Letters are the paper's: B sentences, H heads, D = d_k = d_v components a head, T queries and S keys (in
+cross-attention the pieces of the target and of the source). A matrix W is stored [n_out, n_in], which is the paper's Wᵀ:
+what the paper writes x W is `linear(x, W)`. All arithmetic is float32: factors are Python floats, because a float64 number of NumPy's would turn whole
 arrays into float64. It computes what `transformer.Transformer` computes, and needs no PyTorch.
 """
 
@@ -55,7 +56,7 @@ def attention(
 
 
 def linear(x: Array, W: Array, b: Array | None = None) -> Array:
-    """x Wᵀ + b: x [..., n_in], W [n_out, n_in], b [n_out] → [..., n_out].
+    """x Wᵀ + b, the paper's x W + b: x [..., n_in], W [n_out, n_in], b [n_out] → [..., n_out].
 
     W stays as it is stored. With a transposed copy, one row of x took the same and more rows 0.6 to 1 times as long, but
     to make one of an output layer of 13,705 × 256 takes as long as forty steps. For a few rows, BLAS would first
@@ -389,7 +390,9 @@ class NumpyTransformer:
     def _multi_head(
         self, x: Array, name: str, Q: Array, K: Array, V: Array, mask: Array | None, bias: Array | None, maps: Any
     ) -> Array:
-        """MultiHead(Q, K, V) = Concat(head_1 … head_h) W_O, head_i = Attention(Q W_Qi, K W_Ki, V W_Vi) (§3.2.2)."""
+        """MultiHead(Q, K, V) = Concat(head_1 … head_h) W_O, head_i = Attention(Q W_Qi, K W_Ki, V W_Vi) (§3.2.2).
+
+        Q, K and V [B, H, T or S, D] have been through their projections (`_heads`); x gives the shape of the output."""
         heads, weights = attention(Q, K, V, mask, bias, self.scale)
         if maps is not None:
             maps.append(weights)

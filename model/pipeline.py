@@ -104,7 +104,8 @@ class Translator:
 
     def _stepper(self, work: int, more: bool = False) -> Stepper:
         """The engine for this much work (see TORCH_FROM), or for work without end."""
-        little = (work < TORCH_FROM and not more) or cores() < TORCH_CORES
+        n_cores = min(cores(), self.threads or MAX_THREADS)
+        little = (work < TORCH_FROM and not more) or n_cores < TORCH_CORES
         if self._wanted == "numpy" or (self._wanted == "auto" and self.engine != "torch" and little):
             return self._numpy_stepper
         stepper = self._torch_stepper
@@ -225,6 +226,8 @@ class Translator:
     ) -> dict[Job, Hypothesis]:
         """The best hypothesis for each job; jobs of like length share a batch, so that little of it is padding."""
         with blas_threads(self.threads):
+            import numpy as np
+
             from .generation import generate
 
         config = self.checkpoint.config
@@ -243,7 +246,8 @@ class Translator:
             for start in range(0, len(todo), batch_size):
                 batch = todo[start : start + batch_size]
                 src = [[*task.src_prefix, *ids, config.special.eos] for _, ids in batch]
-                found = generate(stepper, src, config=search, special=config.special, prefix=prefix)
+                with np.errstate(all="ignore"):  # what is no number is found, and said, by the search
+                    found = generate(stepper, src, config=search, special=config.special, prefix=prefix)
                 outputs.update((job, best[0]) for job, best in zip(batch, found, strict=True))
         return outputs
 

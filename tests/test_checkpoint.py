@@ -412,3 +412,12 @@ def test_values_that_fp16_cannot_hold_are_not_saved(tmp_path: Path, value: float
     with pytest.raises(CheckpointError, match=r"src_embedding\.weight has values that are not finite as float16"):
         save_checkpoint(tmp_path / "tiny", config, tensors, tiny_tokenizer_json(), "")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    for name in ("config.json", "manifest.json", "tokenizer.json"):
+        (tmp_path / name).write_text("{}")
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match="is not a file"):
+        load_checkpoint(tmp_path)

@@ -186,7 +186,7 @@ def test_probabilities_are_those_of_one_pass_over_the_finished_pair(model: Path,
 
 def test_little_work_is_for_numpy_and_much_for_torch(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline, "TORCH_FROM", 40)
-    monkeypatch.setattr(pipeline, "cores", lambda: 4)
+    monkeypatch.setattr(pipeline, "TORCH_CORES", 1)
     translator = Translator(model, threads=1)
     assert translator.engine == "auto"
     pieces = len(translator.checkpoint.tokenizer.encode("we walk."))
@@ -215,12 +215,15 @@ def test_little_work_is_for_numpy_and_much_for_torch(model: Path, monkeypatch: p
     assert wide.engine == "torch"
 
 
-def test_few_cores_are_left_to_numpy(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("cores", "threads", "engine"), [(2, None, "numpy"), (8, 1, "numpy"), (8, None, "torch")])
+def test_few_cores_are_left_to_numpy(
+    model: Path, monkeypatch: pytest.MonkeyPatch, cores: int, threads: int | None, engine: str
+) -> None:
     monkeypatch.setattr(pipeline, "TORCH_FROM", 1)
-    monkeypatch.setattr(pipeline, "cores", lambda: 2)
-    translator = Translator(model, threads=1)
+    monkeypatch.setattr(pipeline, "cores", lambda: cores)
+    translator = Translator(model, threads=threads)
     translator.translate(["we walk. we go."], more=True)
-    assert translator.engine == "numpy"
+    assert translator.engine == engine
 
 
 def test_the_engine_that_was_asked_for(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

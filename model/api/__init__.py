@@ -9,9 +9,10 @@ Importing `tx` is cheap: PyTorch is loaded when something of it is first used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in typing, which would be most of what importing `tx` takes
 if TYPE_CHECKING:
+    from typing import Any
+
     from .model.pipeline import Translator, translate
 
 __version__ = "0.1.0"

@@ -25,7 +25,7 @@ She reads a book every evening before she goes to bed because it helps her to fa
 
 
 def tx(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tx.cli.app", *arguments]
+    command = [sys.executable, "-m", "tx.cli", *arguments]
     return subprocess.run(command, input=text, capture_output=True, encoding="utf-8", timeout=120)
 
 
