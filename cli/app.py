@@ -167,6 +167,9 @@ Device = Annotated[
     ),
 ]
 
+Encoding = Annotated[
+    str, typer.Option("--encoding", metavar="NAME", help="Encoding of the input; output is always UTF-8.")
+]
 Engine = Annotated[
     str,
     typer.Option(
@@ -207,9 +210,7 @@ def translate(
     as_json: Json = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if anything was cut or looped.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
-    encoding: Annotated[
-        str, typer.Option("--encoding", metavar="NAME", help="Encoding of the input; output is always UTF-8.")
-    ] = "utf-8",
+    encoding: Encoding = "utf-8",
     threads: Threads = None,
     device: Device = "cpu",
     engine: Engine = "auto",
@@ -252,6 +253,119 @@ def translate(
         threads=threads,
         device=device,
         engine=engine,
+    )
+
+
+@app.command(cls=_Command, epilog=EXIT_CODES, hidden=True)  # until the default weights are trained for it
+def summarize(
+    files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="File; - is the standard input.")] = None,
+    texts: Annotated[
+        list[str] | None, typer.Option("-t", "--text", metavar="TEXT", help="Text instead of a file; may be repeated.")
+    ] = None,
+    words: Annotated[Text, typer.Option("--words", metavar="N", help="At most N words.")] = None,
+    sentences: Annotated[
+        Text,
+        typer.Option("--sentences", metavar="N", help="At most N sentences (default: 3 where they are extracted)."),
+    ] = None,
+    extract: Annotated[bool, typer.Option("--extract", help="Whole sentences of the text, in order.")] = False,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="In the model's own words.")] = False,
+    output: Annotated[
+        Text, typer.Option("-o", "--output", metavar="FILE", help="Write here; the file appears when it is complete.")
+    ] = None,
+    model: Model = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
+    encoding: Encoding = "utf-8",
+    engine: Engine = "auto",
+    threads: Threads = None,
+    device: Device = "cpu",
+    debug: Debug = False,
+) -> int:
+    """Sums up files or the standard input, each by itself.
+
+    \b
+    Examples:
+      tx summarize article.txt
+      git log -50 | tx summarize --sentences 3
+      tx summarize --words 40 --json a.txt b.txt
+
+    A summary is never longer than its text and ends where a sentence ends. A long text is read in parts, which is said on
+    the standard error.
+    """
+    from . import summarize as command
+
+    return command.summarize(
+        list(files or ()),
+        output,
+        texts=list(texts or ()),
+        words=words,
+        sentences=sentences,
+        extract=extract,
+        rewrite=rewrite,
+        model=model,
+        as_json=as_json,
+        quiet=quiet,
+        encoding=encoding,
+        engine=engine,
+        threads=threads,
+        device=device,
+    )
+
+
+@app.command(cls=_Command, epilog=EXIT_CODES, hidden=True)  # until the default weights are trained for it
+def qa(
+    question: Annotated[Text, typer.Argument(metavar="QUESTION", help="The question.")] = None,
+    file: Annotated[Text, typer.Argument(metavar="FILE", help="The text; - is the standard input.")] = None,
+    context: Annotated[Text, typer.Option("-c", "--context", metavar="TEXT", help="The text itself.")] = None,
+    questions: Annotated[
+        list[str] | None, typer.Option("-q", "--question", metavar="QUESTION", help="A question; may be repeated.")
+    ] = None,
+    questions_file: Annotated[Text, typer.Option("--questions", metavar="FILE", help="Questions, one a line.")] = None,
+    top_k: Annotated[Text, typer.Option("--top-k", metavar="N", help="The N best answers, with scores.")] = None,
+    threshold: Annotated[
+        Text, typer.Option("--threshold", metavar="X", help="Score from which on a span is an answer (default: 0).")
+    ] = None,
+    output: Annotated[
+        Text, typer.Option("-o", "--output", metavar="FILE", help="Write here; the file appears when it is complete.")
+    ] = None,
+    model: Model = None,
+    as_json: Json = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No notes.")] = False,
+    encoding: Encoding = "utf-8",
+    engine: Engine = "auto",
+    threads: Threads = None,
+    device: Device = "cpu",
+    debug: Debug = False,
+) -> int:
+    """Finds the answer to a question in a text.
+
+    \b
+    Examples:
+      tx qa "Who wrote it?" article.txt
+      man tar | tx qa "What does --exclude do?"
+      tx qa -q "Who?" -q "When?" report.txt --json
+
+    An answer is a verbatim part of the text; --json gives its start and end in characters. Its score is the logarithm of
+    the odds that it answers rather than nothing does. Where no span reaches the threshold, the answer is empty and the exit code 0.
+    """
+    from . import qa as command
+
+    return command.qa(
+        question,
+        file,
+        output,
+        context=context,
+        questions=list(questions or ()),
+        questions_file=questions_file,
+        top_k=top_k,
+        threshold=threshold,
+        model=model,
+        as_json=as_json,
+        quiet=quiet,
+        encoding=encoding,
+        engine=engine,
+        threads=threads,
+        device=device,
     )
 
 

@@ -53,8 +53,21 @@ def refuse_empty(**options: str | Sequence[str] | None) -> None:
             raise UsageError(f"--{name} is empty: give it a value or leave it out")
 
 
-def load_translator(model: str | None, device: str, threads: int | None, engine: str) -> Translator:
-    """Imports the pipeline and finds the model. `device` "auto" means cuda where there is one."""
+def number(option: str, value: str | None) -> float | None:
+    """The value of an option that takes any number, None where it was not given. Raises UsageError for anything else."""
+    if value is None:
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if math.isnan(found):
+        raise UsageError(f"{option} needs a number, not {value!r}")
+    return found
+
+
+def runtime_settings(device: str, threads: int | None, engine: str) -> dict[str, Any]:
+    """The settings of a Runtime that the options ask for. `device` "auto" means cuda where there is one."""
     if device not in DEVICES:
         raise UsageError(f"--device must be one of {', '.join(DEVICES)}, not {device!r}")
     if engine not in ENGINES:
@@ -69,9 +82,15 @@ def load_translator(model: str | None, device: str, threads: int | None, engine:
             device, engine = "cuda", "torch"
         else:
             device = "cpu"
+    return {"device": device, "threads": threads, "engine": engine}
+
+
+def load_translator(model: str | None, device: str, threads: int | None, engine: str) -> Translator:
+    """Imports the pipeline and finds the model."""
+    settings = runtime_settings(device, threads, engine)
     from ..model.pipeline import Translator
 
-    return Translator(model, device=device, threads=threads, engine=engine)
+    return Translator(model, **settings)
 
 
 def translate(

@@ -210,6 +210,11 @@ def open_sources(texts: Sequence[str], files: Sequence[str]) -> list[Source]:
     return sources or [_stdin()]
 
 
+def read_whole(source: Source, encoding: str) -> str:
+    """All of a source's text, its line ends kept. Raises InputError where it cannot be read or decoded."""
+    return "".join(line.text + line.end for lines in source.batches(encoding, 4096) for line in lines)
+
+
 class Output:
     """Where results go, as UTF-8: the standard output, or a file that appears under its name only when complete.
 

@@ -73,6 +73,9 @@ class ModelConfig:
     share_embeddings: bool = True  # one table for source and target pieces
     tie_output: bool = True  # the output layer is the target embedding, transposed
     logits_bias: bool = False
+    n_segments: int = (
+        0  # kinds of source pieces, each with a vector added to its embedding (Devlin et al. 2019); 0: none
+    )
     decoder_autoregression: str = "attention"  # attention | ssru (Kim et al. 2019)
 
     def __post_init__(self) -> None:
@@ -83,7 +86,7 @@ class ModelConfig:
                 raise ConfigError(f"{f.name} must be of type {f.type}, not {value!r}")
             if f.name in _CHOICES and value not in _CHOICES[f.name]:
                 raise ConfigError(f"{f.name} must be one of {', '.join(_CHOICES[f.name])}, not {value!r}")
-            if f.type == "int" and value < (0 if f.name == "position_offset" else 1):
+            if f.type == "int" and value < (0 if f.name in ("position_offset", "n_segments") else 1):
                 raise ConfigError(f"{f.name} is out of range: {value}")
         if not 0 < self.norm_eps < 1:
             raise ConfigError(f"norm_eps must be between 0 and 1, not {self.norm_eps}")

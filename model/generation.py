@@ -93,6 +93,16 @@ class NoRepeatNgram:
         logits[rows, ngrams[rows, starts, -1]] = -np.inf
 
 
+class OnlyFromSource:
+    """What is forbidden in the output for each source: forbidden [sources, V], True for pieces that may not come."""
+
+    def __init__(self, forbidden: npt.NDArray[np.bool_]) -> None:
+        self.forbidden = forbidden
+
+    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
+        logits[self.forbidden[sentences]] = -np.inf
+
+
 def generate(
     stepper: Stepper,
     src: Sequence[Sequence[int]],

@@ -280,11 +280,18 @@ class NumpyTransformer:
         self._tables: dict[str, Any] = {}
         self._sinusoids = np.empty((0, config.d_model), np.float32)
 
-    def encode(self, src: Array, src_mask: Array | None = None, maps: list[Array] | None = None) -> Array:
-        """src [B, S] and src_mask [B, S] (True = a piece; None: nothing is padded) → memory [B, S, d_model].
+    def encode(
+        self,
+        src: Array,
+        src_mask: Array | None = None,
+        maps: list[Array] | None = None,
+        segments: Array | None = None,
+    ) -> Array:
+        """src [B, S], src_mask [B, S] (True = a piece; None: nothing is padded) and segments [B, S] (the kind of each
+        piece; None: all of kind 0) → memory [B, S, d_model].
 
         Each layer's weights of attention [B, H, S, S] are added to `maps`."""
-        x = self._embed(src, "src_embedding.weight", "encoder", 0)
+        x = self._embed(src, "src_embedding.weight", "encoder", 0, segments)
         mask = None if src_mask is None else src_mask[:, None, None, :]
         bias = self._position_bias("encoder", src.shape[1], src.shape[1])
         for i in range(self.config.n_encoder_layers):
@@ -307,13 +314,24 @@ class NumpyTransformer:
         return self._logits(self._decode(ids[:, None], state)[:, 0])
 
     def forward(
-        self, src: Array, src_mask: Array | None, tgt: Array, need_weights: bool = False
+        self,
+        src: Array,
+        src_mask: Array | None,
+        tgt: Array,
+        need_weights: bool = False,
+        segments: Array | None = None,
     ) -> tuple[Array, Attentions | None]:
-        """src [B, S], src_mask [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt, and with
+        """src [B, S], src_mask and segments [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt, and with
         `need_weights` the attention of all layers and heads."""
         maps = Attentions([], [], []) if need_weights else None
-        memory = self.encode(src, src_mask, maps and maps.encoder)
+        memory = self.encode(src, src_mask, maps and maps.encoder, segments)
         return self._logits(self._decode(tgt, self.start(memory, src_mask), maps)), maps
+
+    def cross_attention(self, src: Array, src_mask: Array | None, tgt: Array, segments: Array | None = None) -> Array:
+        """The weights with which each piece of tgt [B, T] looks at the source: [B, layers, H, T, S]."""
+        maps = Attentions([], [], [])
+        self._decode(tgt, self.start(self.encode(src, src_mask, None, segments), src_mask), maps)
+        return np.stack(maps.cross, axis=1)
 
     def _decode(self, tgt: Array, state: State, maps: Attentions | None = None) -> Array:
         """tgt [rows, T] are the pieces after those in `state`, which moves on by T → vectors [rows, T, d_model]."""
@@ -341,7 +359,7 @@ class NumpyTransformer:
         W = self._tensor(self.tgt_table if self.config.tie_output else "output.weight")
         return linear(x, W, self._tensor("logits_bias") if self.config.logits_bias else None)
 
-    def _embed(self, ids: Array, table: str, stack: str, start: int) -> Array:
+    def _embed(self, ids: Array, table: str, stack: str, start: int, segments: Array | None = None) -> Array:
         """ids [B, T], the first at position `start`, → vectors [B, T, d_model]. IndexError past a learned table."""
         c = self.config
         first, end = start + c.position_offset, start + c.position_offset + ids.shape[1]
@@ -350,6 +368,8 @@ class NumpyTransformer:
         x = float32(self._table(table)[ids.ravel()]).reshape(*ids.shape, c.d_model)
         if c.scale_embedding:
             x = x * math.sqrt(c.d_model)
+        if c.n_segments and stack == "encoder":  # a vector for each kind of piece (Devlin et al. 2019, §3)
+            x = x + self._tensor("encoder.segment_embedding.weight")[0 if segments is None else segments]
         if c.positions == "learned":
             positions = self._table(f"{stack}.position_embedding.weight")
             if end > positions.shape[0]:
@@ -451,6 +471,15 @@ class NumpyTransformer:
         return self._tables[name]
 
 
+def pad_rows(rows: Sequence[Sequence[int] | Array], pad: int) -> tuple[Array, Array]:
+    """Rows of ids as one array [B, longest], filled up with `pad` on the right, and where it holds ids [B, longest]."""
+    lengths = np.array([len(row) for row in rows])
+    mask: Array = np.arange(lengths.max()) < lengths[:, None]
+    filled = np.full(mask.shape, pad, dtype=np.int64)
+    filled[mask] = np.concatenate([np.asarray(row, np.int64) for row in rows])
+    return filled, mask
+
+
 class NumpyStepper:
     """A `generation.Stepper` over a NumpyTransformer; `pad` is the piece that fills short sources."""
 
@@ -459,12 +488,20 @@ class NumpyStepper:
 
     def start(self, src: Sequence[Sequence[int]], beams: int) -> State:
         """Encodes the sources, ids with the end piece included: the state of B·beams empty hypotheses."""
-        lengths = np.array([len(ids) for ids in src])
-        mask: Array = np.arange(lengths.max()) < lengths[:, None]  # [B, S], True = a piece
-        rows = np.full(mask.shape, self.pad, dtype=np.int64)
-        rows[mask] = [piece for ids in src for piece in ids]
+        rows, mask = pad_rows(src, self.pad)
         src_mask = None if mask.all() else mask
         return self.model.start(self.model.encode(rows, src_mask), src_mask, beams)
+
+    def cross_attention(
+        self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], kinds: Sequence[Array] | None = None
+    ) -> list[Array]:
+        """For each source the weights with which the pieces of its target look at it, [layers, H, T, S]. `tgt` begins
+        with the task's prefix; `kinds` are the kinds of the source pieces, where the model distinguishes some."""
+        rows, mask = pad_rows(src, self.pad)
+        targets, _ = pad_rows(tgt, self.pad)
+        segments = None if kinds is None else pad_rows(kinds, 0)[0]
+        weights = self.model.cross_attention(rows, None if mask.all() else mask, targets, segments)
+        return [w[:, :, : len(t), : len(s)] for w, s, t in zip(weights, src, tgt, strict=True)]
 
     def step(self, ids: Array, state: State) -> Array:
         """Feeds one piece a row, ids [rows] int64; `state` moves on in place. Returns logits [rows, V] float32."""

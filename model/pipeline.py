@@ -8,33 +8,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import Any, overload
 
 from . import segment
-from .checkpoint import Checkpoint, load_checkpoint, load_transformer, resolve_model
+from .checkpoint import Checkpoint, resolve_model
 from .config import GenerationConfig, Task
 from .errors import ConfigError, InputError, UsageError
 from .results import Hypothesis, Translation
-from .threads import blas_threads, cores, patient_threads
+from .runtime import Job, Runtime, check_whole
 
-if TYPE_CHECKING:
-    from .generation import Stepper
-    from .numpy_engine import NumpyStepper
-    from .torch_engine import TorchStepper
-
-ENGINES = ("auto", "numpy", "torch")
-# The work (source pieces of all segments that wait, times beams) from which on PyTorch, which takes seconds to import, may
-# be done sooner than NumPy, and the cores that it needs for that: with two, NumPy on one of them lost nothing to it in
-# 54,000 pieces (tests/bench/crossover.py).
-TORCH_FROM = 20_000
-TORCH_CORES = 4
 # The longest segment fed at once. Training sees single sentences, few of them over 100 pieces, and a model copes badly
 # with positions it has rarely seen; and twice this, the usual room for an output, stays under max_length (512).
 MAX_SOURCE_PIECES = 200
-MAX_THREADS = 4  # of PyTorch; matrices this small gain nothing from more
 BREAKS = "[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"  # what parts lines and columns; no segment holds any
-
-Job = tuple[str, tuple[int, ...]]  # a task's name and the source pieces of one segment; equal jobs are done once
 
 
 @dataclass
@@ -50,47 +36,24 @@ class _Plan:
 
 
 class Translator:
-    """A model that translates texts. Its files are opened by the first text that needs them.
+    """A model that translates texts. `model` is a Runtime, or a name or a path for one; the other settings are a Runtime's:
+    device, threads, engine."""
 
-    `model` is the name of an installed model or a path (None: the environment's TX_MODEL, else "en-zh").
+    def __init__(self, model: str | Path | Runtime | None = None, **settings: Any) -> None:
+        self.runtime = model if isinstance(model, Runtime) else Runtime(model, **settings)
 
-    `engine` "numpy" starts at once, "torch" takes seconds to import; "auto" begins with NumPy and changes to PyTorch, for
-    good, when a call brings work that is worth it and there are cores enough (TORCH_CORES). The texts are the same but for rounding:
-    where two continuations are as good as equal, either may win. A `device` other than "cpu" means PyTorch.
-
-    `threads` is how many cores are used, by PyTorch as a setting of the whole process. By default PyTorch uses at most
-    four and NumPy one: for a few sentences a second one gains nothing, and waiting for it costs much where it is busy.
-    NumPy's number is settled when it is first imported; a program that has done so before has to set
-    OPENBLAS_NUM_THREADS (or whatever its NumPy looks for) itself.
-    """
-
-    def __init__(
-        self,
-        model: str | Path | None = None,
-        *,
-        device: str = "cpu",
-        threads: int | None = None,
-        engine: str = "auto",
-    ) -> None:
-        if threads is not None:
-            _check_whole("threads", threads)
-        if engine not in ENGINES:
-            raise UsageError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
-        if engine == "numpy" and device != "cpu":
-            raise UsageError(f"the engine numpy computes on the cpu, not on {device!r}: use torch for that")
-        self.path = resolve_model(model)
-        self.device, self.threads = device, threads
-        self._wanted = engine if device == "cpu" else "torch"
+    @property
+    def path(self) -> Path:
+        return self.runtime.path
 
     @property
     def engine(self) -> str:
         """The engine that computes, "numpy" or "torch"; until something is computed, the one that was asked for."""
-        made = [name for name in ("torch", "numpy") if f"_{name}_stepper" in vars(self)]
-        return made[0] if made else self._wanted
+        return self.runtime.engine
 
-    @functools.cached_property
+    @property
     def checkpoint(self) -> Checkpoint:
-        return load_checkpoint(self.path, wait=False)
+        return self.runtime.checkpoint
 
     @functools.cached_property
     def _tasks(self) -> dict[tuple[str, str], str]:
@@ -101,40 +64,6 @@ class Translator:
     def pairs(self) -> list[tuple[str, str]]:
         """The directions that the model translates in, as (source, target) language codes."""
         return list(self._tasks)
-
-    def _stepper(self, work: int, more: bool = False) -> Stepper:
-        """The engine for this much work (see TORCH_FROM), or for work without end."""
-        n_cores = min(cores(), self.threads or MAX_THREADS)
-        little = (work < TORCH_FROM and not more) or n_cores < TORCH_CORES
-        if self._wanted == "numpy" or (self._wanted == "auto" and self.engine != "torch" and little):
-            return self._numpy_stepper
-        stepper = self._torch_stepper
-        vars(self).pop("_numpy_stepper", None)  # its memory
-        return stepper
-
-    @functools.cached_property
-    def _numpy_stepper(self) -> NumpyStepper:
-        from .numpy_engine import NumpyStepper, NumpyTransformer
-
-        checkpoint = self.checkpoint
-        return NumpyStepper(
-            NumpyTransformer(checkpoint.config.model, checkpoint.tensors), checkpoint.config.special.pad
-        )
-
-    @functools.cached_property
-    def _torch_stepper(self) -> TorchStepper:
-        with patient_threads():
-            import torch
-
-        from .torch_engine import TorchStepper
-
-        try:
-            # An empty tensor is the one sure way to learn whether a device is there.
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            raise UsageError(f"no device {self.device!r} on this machine; use cpu") from error
-        torch.set_num_threads(self.threads or min(MAX_THREADS, torch.get_num_threads()))
-        return TorchStepper(load_transformer(self.checkpoint, self.device), self.checkpoint.config.special.pad)
 
     def translate(
         self,
@@ -164,9 +93,9 @@ class Translator:
         for number, text in enumerate(texts, start=1):
             if not isinstance(text, str):
                 raise UsageError(f"text {number} must be a string, not {type(text).__name__}")
-        _check_whole("batch_size", batch_size)
+        check_whole("batch_size", batch_size)
         if beam_size is not None:
-            _check_whole("beam_size", beam_size)
+            check_whole("beam_size", beam_size)
         self._check_languages(source, target)
         plans = [self._plan(number, text, source, target) for number, text in enumerate(texts, start=1)]
         jobs = dict.fromkeys(job for plan in plans for job in plan.jobs if job is not None)
@@ -225,11 +154,6 @@ class Translator:
         self, jobs: list[Job], batch_size: int, beam_size: int | None, settings: GenerationConfig | None, more: bool
     ) -> dict[Job, Hypothesis]:
         """The best hypothesis for each job; jobs of like length share a batch, so that little of it is padding."""
-        with blas_threads(self.threads):
-            import numpy as np
-
-            from .generation import generate
-
         config = self.checkpoint.config
         search = settings or config.generation
         if beam_size is not None:
@@ -237,19 +161,7 @@ class Translator:
                 search = dataclasses.replace(search, beam_size=beam_size)
             except ConfigError as error:
                 raise UsageError(str(error)) from error
-        stepper = self._stepper(sum(len(ids) for _, ids in jobs) * search.beam_size, more)
-        outputs: dict[Job, Hypothesis] = {}
-        ordered = sorted(jobs, key=lambda job: (job[0], len(job[1])))
-        for name, task in config.tasks.items():
-            todo = [job for job in ordered if job[0] == name]
-            prefix = task.tgt_prefix or (config.special.decoder_start,)
-            for start in range(0, len(todo), batch_size):
-                batch = todo[start : start + batch_size]
-                src = [[*task.src_prefix, *ids, config.special.eos] for _, ids in batch]
-                with np.errstate(all="ignore"):  # what is no number is found, and said, by the search
-                    found = generate(stepper, src, config=search, special=config.special, prefix=prefix)
-                outputs.update((job, best[0]) for job, best in zip(batch, found, strict=True))
-        return outputs
+        return self.runtime.generate(jobs, search, batch_size, more)
 
     def _finish(self, plan: _Plan, outputs: dict[Job, Hypothesis]) -> Translation:
         if not plan.segments:
@@ -281,11 +193,6 @@ class Translator:
             log_prob / pieces if pieces else 0.0,
             tuple(sorted(plan.flags)),
         )
-
-
-def _check_whole(name: str, value: int) -> None:
-    if type(value) is not int or value < 1:
-        raise UsageError(f"{name} must be a whole number from 1 on, not {value!r}")
 
 
 @functools.cache

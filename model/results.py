@@ -42,3 +42,31 @@ class Translation:
     target_language: str
     score: float  # mean log-probability a piece, from -inf to 0; 0.0 where nothing was generated
     flags: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Where a text answers a question: `context[start:end] == text`, in characters.
+
+    `score` is the natural logarithm of the odds of this span against "no answer" (log p of its first and last piece minus
+    log p that the model looks at the end piece instead), comparable between windows, questions and texts. An answer
+    without text, start = end = 0, means that the text has none; its score is that of the threshold. `sentence` is the
+    start and end of the sentence, or the sentences, that it stands in.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+    sentence: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The summary of one text. `spans` are the places in the text of the sentences it consists of, where it is extracted;
+    `parts` how many parts the text was read in; `flags` what a reader must know: "parts", "cut", "looped", "copied"."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+    parts: int = 1
+    flags: tuple[str, ...] = ()

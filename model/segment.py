@@ -76,6 +76,11 @@ def split(text: str, fits: Callable[[str], bool]) -> list[Segment]:
     return segments
 
 
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Where the sentences of a text start and end, without the white space around them, as `split` finds them."""
+    return [s for line in _LINE.finditer(text) for s in _sentences(text, line.start(), line.end())]
+
+
 def was_split(segments: Sequence[Segment]) -> bool:
     """Whether a sentence was too long and is fed in parts, which a reader should be warned of."""
     return any(segment.hard for segment in segments)

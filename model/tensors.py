@@ -178,6 +178,8 @@ def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
             norm(f"{stack}.embedding_norm")
         if config.final_norm:
             norm(f"{stack}.final_norm")
+        if config.n_segments and stack == "encoder":
+            shapes["encoder.segment_embedding.weight"] = (config.n_segments, d_model)
         if config.positions == "learned":
             shapes[f"{stack}.position_embedding.weight"] = (config.max_positions + config.position_offset, d_model)
         elif config.positions == "relative":

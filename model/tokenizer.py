@@ -128,6 +128,31 @@ class Tokenizer:
         batch = self.backend.encode_batch_fast([_with_prefix(t) for t in texts], add_special_tokens=False)
         return [list(e.ids) for e in batch]
 
+    def encode_with_places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """`encode`, and for each piece the place in the text, start and end in characters, of what it spells without the
+        spaces it begins with. Pieces that spell bytes of one character all have that character's place."""
+        import bisect  # not for translation, which starts without it
+
+        ids = self.encode(text)
+        content = text.encode()
+        starts = [i for i, byte in enumerate(content) if byte & 0xC0 != 0x80]  # of the characters, in bytes
+        starts.append(len(content))
+        at = len(content) - sum(len(self._spelling(i)) for i in ids)  # −1 if a space was put before the text
+        places = []
+        for piece in map(self._spelling, ids):
+            spaces = len(piece) - len(piece.lstrip(b" "))
+            first = bisect.bisect_right(starts, max(at + spaces, 0)) - 1
+            at += len(piece)
+            end = bisect.bisect_left(starts, at)
+            places.append((min(first, end), end))  # of nothing but spaces: where they end
+        return ids, places
+
+    @functools.cached_property
+    def scores(self) -> Sequence[float]:
+        """The log-probability of each piece, as a unigram model has them; 0 for other kinds of model."""
+        vocabulary = json.loads(self._content or self.to_json())["model"]["vocab"]
+        return [float(entry[1]) for entry in vocabulary] if isinstance(vocabulary, list) else [0.0] * self.vocab_size
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the pieces; special pieces say nothing. Bytes that form no character are left out."""
         text = b"".join(map(self._spelling, ids)).decode("utf-8", errors="ignore")

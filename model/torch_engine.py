@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .transformer import DecoderState, Transformer
 
@@ -36,12 +37,31 @@ class TorchStepper:
 
         Row b·beams + k of the state is beam k of source b. Sources are padded on the right to the longest.
         """
-        longest = max(len(ids) for ids in src)
-        rows = torch.tensor([[*ids, *[self.pad] * (longest - len(ids))] for ids in src], device=self.device)
-        lengths = torch.tensor([len(ids) for ids in src], device=self.device)
-        mask = torch.arange(longest, device=self.device) < lengths[:, None]  # [B, S], True = a token
-        src_mask = mask if any(len(ids) < longest for ids in src) else None
+        rows, mask = self._pad(src, self.pad)
+        src_mask = None if bool(mask.all()) else mask
         return BeamState(self.model.start(self.model.encode(rows, src_mask), src_mask, beams), beams)
+
+    @torch.inference_mode()
+    def cross_attention(
+        self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], kinds: Sequence[Array] | None = None
+    ) -> list[Array]:
+        """For each source the weights with which the pieces of its target look at it, [layers, H, T, S]. `tgt` begins
+        with the task's prefix; `kinds` are the kinds of the source pieces, where the model distinguishes some."""
+        rows, mask = self._pad(src, self.pad)
+        src_mask = None if bool(mask.all()) else mask
+        memory = self.model.encode(rows, src_mask, None if kinds is None else self._pad(kinds, 0)[0])
+        _, _, cross = self.model.decode(memory, src_mask, self._pad(tgt, self.pad)[0], need_weights=True)
+        weights = torch.stack(cross, dim=1).float().cpu().numpy()
+        return [w[:, :, : len(t), : len(s)] for w, s, t in zip(weights, src, tgt, strict=True)]
+
+    def _pad(self, rows: Sequence[Sequence[int] | Array], pad: int) -> tuple[Tensor, Tensor]:
+        """Rows of ids as one tensor [B, longest], filled up with `pad` on the right, and where it holds ids."""
+        lengths = torch.tensor([len(row) for row in rows])
+        filled = torch.full((len(rows), int(lengths.max())), pad)
+        for r, row in enumerate(rows):
+            filled[r, : len(row)] = torch.as_tensor(np.asarray(row, np.int64))
+        mask = torch.arange(filled.shape[1]) < lengths[:, None]
+        return filled.to(self.device), mask.to(self.device)
 
     @torch.inference_mode()
     def step(self, ids: Array, state: BeamState) -> Array:

@@ -61,9 +61,11 @@ class Stack(nn.Module):
             self.relative_bias = nn.Embedding(config.relative_buckets, config.n_heads)
         self._sinusoids: Tensor | None = None  # a cache, not state: computed from the configuration, grown when needed
 
-    def embed(self, ids: Tensor, table: Tensor, start: int = 0) -> Tensor:
-        """ids [B, T], the first at position `start`, → vectors [B, T, d_model]. IndexError past a learned table."""
+    def embed(self, ids: Tensor, table: Tensor, start: int = 0, extra: Tensor | None = None) -> Tensor:
+        """ids [B, T], the first at position `start`, → vectors [B, T, d_model], `extra` [B, T, d_model] added to them.
+        IndexError past a learned table."""
         x = functional.embedding(ids, table) * self.embedding_scale
+        x = x if extra is None else x + extra
         first, end = start + self.config.position_offset, start + self.config.position_offset + ids.shape[1]
         if self.position_embedding is not None:
             if end > self.position_embedding.num_embeddings:
@@ -91,13 +93,23 @@ class Stack(nn.Module):
 class Encoder(Stack):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config, bidirectional=True)
+        self.segment_embedding = nn.Embedding(config.n_segments, config.d_model) if config.n_segments else None
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
 
     def forward(
-        self, src: Tensor, table: Tensor, src_mask: Tensor | None, need_weights: bool = False
+        self,
+        src: Tensor,
+        table: Tensor,
+        src_mask: Tensor | None,
+        need_weights: bool = False,
+        segments: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """src [B, S] → memory [B, S, d_model], weights a layer [B, H, S, S]. src_mask [B, S] may be None: no padding."""
-        x = self.embed(src, table)
+        """src [B, S] → memory [B, S, d_model], weights a layer [B, H, S, S]. src_mask [B, S] may be None: no padding.
+        segments [B, S] numbers the kind of each piece; None: all are of kind 0."""
+        extra = None
+        if self.segment_embedding is not None:
+            extra = self.segment_embedding(torch.zeros_like(src) if segments is None else segments)
+        x = self.embed(src, table, extra=extra)
         mask = None if src_mask is None else src_mask[:, None, None, :]
         bias = self.position_bias(src.shape[1], src.shape[1], src.device)
         attentions = []
@@ -168,9 +180,10 @@ class Transformer(nn.Module):
             x = x / math.sqrt(self.config.d_model)
         return functional.linear(x, self.output_table, self.logits_bias if self.config.logits_bias else None)
 
-    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
-        """src [B, S] and src_mask [B, S] (True = a token; None: nothing is padded) → memory [B, S, d_model]."""
-        return self.encoder(src, self.src_embedding.weight, src_mask)[0]  # type: ignore[no-any-return]
+    def encode(self, src: Tensor, src_mask: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        """src [B, S], src_mask [B, S] (True = a token; None: nothing is padded), segments [B, S] (None: all of kind 0)
+        → memory [B, S, d_model]."""
+        return self.encoder(src, self.src_embedding.weight, src_mask, segments=segments)[0]  # type: ignore[no-any-return]
 
     def start(self, memory: Tensor, src_mask: Tensor | None = None, beams: int = 1) -> DecoderState:
         """The state before the first piece, for B·beams rows: row b·beams + k is beam k of sentence b."""
@@ -194,11 +207,16 @@ class Transformer(nn.Module):
         return self.decoder(tgt, self.tgt_table, self.start(memory, src_mask), need_weights)  # type: ignore[no-any-return]
 
     def forward(
-        self, src: Tensor, src_mask: Tensor | None, tgt: Tensor, need_weights: bool = False
+        self,
+        src: Tensor,
+        src_mask: Tensor | None,
+        tgt: Tensor,
+        need_weights: bool = False,
+        segments: Tensor | None = None,
     ) -> tuple[Tensor, Attentions | None]:
-        """src [B, S], src_mask [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt, and with
+        """src [B, S], src_mask and segments [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt, and with
         `need_weights` every layer's attention. Padding after the end of tgt needs no mask: no piece looks to its right."""
-        memory, encoder_attentions = self.encoder(src, self.src_embedding.weight, src_mask, need_weights)
+        memory, encoder_attentions = self.encoder(src, self.src_embedding.weight, src_mask, need_weights, segments)
         x, decoder_attentions, cross_attentions = self.decode(memory, src_mask, tgt, need_weights)
         attentions = Attentions(encoder_attentions, decoder_attentions, cross_attentions) if need_weights else None
         return self.logits(x), attentions

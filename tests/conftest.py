@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -41,3 +42,55 @@ def real_weights() -> Path:
     if not (folder / "model.safetensors").is_file():
         pytest.fail("weights/en-zh is missing")
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_small_model(tmp_path_factory.mktemp("models") / "small")
+
+
+@pytest.fixture(scope="session")
+def translating_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same without the tasks "answer" and "summarize"."""
+    return save_small_model(tmp_path_factory.mktemp("models") / "other", tasks=("translate:zh",))
+
+
+def save_small_model(path: Path, tasks: Sequence[str] = ("translate:zh", "summarize", "answer")) -> Path:
+    """A random model of the project's own kind that points and sums up, its vocabulary letters, bytes and a few words."""
+    import tokenizers
+    import torch
+
+    from tx.model.checkpoint import save_checkpoint
+    from tx.model.config import CheckpointConfig, GenerationConfig, ModelConfig, SpecialIds, Task
+    from tx.model.spans import SEGMENTS
+    from tx.model.transformer import Transformer
+
+    pieces = ["<pad>", "</s>", "<unk>", "<translate:zh>", "<translate:en>", "<summarize>", "<answer>"]
+    pieces += [f"<0x{byte:02X}>" for byte in range(256)]
+    words = [
+        " the",
+        "  ",
+        " ",
+        "\t",
+        " bridge",
+        "河上",
+        " Anna",
+        *"abcdefghijklmnopqrstuvwxyzABT.,?!0123456789你好河上桥。",
+    ]
+    vocabulary = [(piece, -20.0) for piece in pieces] + [(word, -7.0 - i / 10) for i, word in enumerate(words)]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(vocabulary, unk_id=2, byte_fallback=True))
+    size = tokenizer.get_vocab_size()
+    known = {
+        "translate:zh": Task(tgt_prefix=(3,), source="en", target="zh"),
+        "summarize": Task((5,), (5,)),
+        "answer": Task((6,), (6,)),
+    }
+    config = CheckpointConfig(
+        model=ModelConfig(size, size, 16, 2, 8, 24, n_encoder_layers=2, n_decoder_layers=2, n_segments=SEGMENTS),
+        special=SpecialIds(pad=0, eos=1, decoder_start=3, unk=2),
+        generation=GenerationConfig(beam_size=2),
+        tasks={name: task for name, task in known.items() if name in tasks},
+    )
+    torch.manual_seed(3)
+    tensors = {name: 3 * tensor for name, tensor in Transformer(config.model).state_dict().items()}
+    return save_checkpoint(path, config, tensors, tokenizer.to_str(), "# small\n")

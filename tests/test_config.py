@@ -30,6 +30,7 @@ def test_the_defaults_are_the_base_model_of_the_paper() -> None:
         ({"n_heads": -1}, "n_heads is out of range: -1"),
         ({"n_decoder_layers": 0}, "n_decoder_layers is out of range"),
         ({"src_vocab_size": 0, "tgt_vocab_size": 0}, "src_vocab_size is out of range"),
+        ({"n_segments": -1}, "n_segments is out of range: -1"),
         ({"position_offset": -1}, "position_offset is out of range: -1"),
         ({"d_ff": 2048.0}, "d_ff must be of type int, not 2048.0"),
         ({"d_head": "64"}, "d_head must be of type int, not '64'"),
@@ -65,6 +66,8 @@ def test_what_makes_no_model_is_refused(changes: dict[str, Any], words: str) -> 
         {"d_model": 511, "positions": "learned"},
         {"position_offset": 0},
         {"position_offset": 2},
+        {"n_segments": 0},
+        {"n_segments": 20},
         {"relative_buckets": 30},  # of no concern to sinusoids
         {"d_head": 7},  # independent of d_model
     ],

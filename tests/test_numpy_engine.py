@@ -53,6 +53,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "activation": "silu",
     },
     "ssru": {"decoder_autoregression": "ssru", "sinusoid_layout": "halves"},
+    "segments": {"n_segments": 3, "embedding_norm": True},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 
@@ -81,6 +82,8 @@ def shapes(c: ModelConfig) -> dict[str, tuple[int, ...]]:
         linear(f"{name}.o_proj", c.d_model, inner)
         norm(f"{name}_norm")
 
+    if c.n_segments:
+        found["encoder.segment_embedding.weight"] = (c.n_segments, c.d_model)
     for stack, n_layers in (("encoder", c.n_encoder_layers), ("decoder", c.n_decoder_layers)):
         if c.positions == "learned":
             found[f"{stack}.position_embedding.weight"] = (c.max_positions + c.position_offset, c.d_model)

@@ -14,7 +14,7 @@ import pytest
 import tokenizers
 import torch
 
-from tx.model import generation, pipeline
+from tx.model import generation, pipeline, runtime
 from tx.model.checkpoint import save_checkpoint
 from tx.model.config import CheckpointConfig, GenerationConfig, ModelConfig, SpecialIds, Task
 from tx.model.errors import CheckpointError, InputError, UsageError
@@ -83,7 +83,9 @@ class Search:
         config: GenerationConfig,
         special: SpecialIds,
         prefix: Sequence[int],
+        rules: Sequence[object] = (),
     ) -> list[list[Hypothesis]]:
+        assert not rules
         self.batches.append([list(row) for row in src])
         self.prefixes.append(tuple(prefix))
         self.configs.append(config)
@@ -165,7 +167,7 @@ def test_probabilities_are_those_of_one_pass_over_the_finished_pair(model: Path,
     # Beams are reordered, sources padded and dropped when they are done: every row must still be the right one.
     encode = translator.checkpoint.tokenizer.encode
     src = [[TO_ZH, *encode(text), EOS] for text in ("we walk all day.", "a", "go home", "你好我们")]
-    stepper, special = translator._stepper(0), translator.checkpoint.config.special
+    stepper, special = translator.runtime.stepper(0), translator.checkpoint.config.special
     config = GenerationConfig(beam_size=4, max_length_factor=1.0, max_length_constant=6, suppress=(BYTES,))
     found = generation.generate(stepper, src, config=config, special=special, prefix=(0, TO_ZH), n_best=4)
     lengths = set()
@@ -173,7 +175,7 @@ def test_probabilities_are_those_of_one_pass_over_the_finished_pair(model: Path,
         for hypothesis in hypotheses:
             out = [*hypothesis.ids, EOS] if hypothesis.finished else list(hypothesis.ids)
             tgt = torch.tensor([[0, TO_ZH, *out]])
-            logits = translator._torch_stepper.model(torch.tensor([ids]), None, tgt)[0][0, 1:-1]
+            logits = translator.runtime._torch_stepper.model(torch.tensor([ids]), None, tgt)[0][0, 1:-1]
             logits[:, [special.pad, BYTES]] = -torch.inf
             log_probs = logits.log_softmax(-1)[torch.arange(len(out)), torch.tensor(out)]
             assert hypothesis.looped or hypothesis.log_prob == pytest.approx(log_probs.sum().item(), abs=1e-3)
@@ -185,8 +187,8 @@ def test_probabilities_are_those_of_one_pass_over_the_finished_pair(model: Path,
 
 
 def test_little_work_is_for_numpy_and_much_for_torch(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "TORCH_FROM", 40)
-    monkeypatch.setattr(pipeline, "TORCH_CORES", 1)
+    monkeypatch.setattr(runtime, "TORCH_FROM", 40)
+    monkeypatch.setattr(runtime, "TORCH_CORES", 1)
     translator = Translator(model, threads=1)
     assert translator.engine == "auto"
     pieces = len(translator.checkpoint.tokenizer.encode("we walk."))
@@ -200,7 +202,7 @@ def test_little_work_is_for_numpy_and_much_for_torch(model: Path, monkeypatch: p
     assert translator.engine == "numpy"
     translator.translate(many, beam_size=2)
     assert translator.engine == "torch"
-    assert "_numpy_stepper" not in vars(translator)
+    assert "_numpy_stepper" not in vars(translator.runtime)
     again = translator.translate(short, beam_size=4)  # what has been loaded stays
     assert translator.engine == "torch"
     assert [r.text for r in again] == [r.text for r in first]
@@ -219,8 +221,8 @@ def test_little_work_is_for_numpy_and_much_for_torch(model: Path, monkeypatch: p
 def test_few_cores_are_left_to_numpy(
     model: Path, monkeypatch: pytest.MonkeyPatch, cores: int, threads: int | None, engine: str
 ) -> None:
-    monkeypatch.setattr(pipeline, "TORCH_FROM", 1)
-    monkeypatch.setattr(pipeline, "cores", lambda: cores)
+    monkeypatch.setattr(runtime, "TORCH_FROM", 1)
+    monkeypatch.setattr(runtime, "cores", lambda: cores)
     translator = Translator(model, threads=threads)
     translator.translate(["we walk. we go."], more=True)
     assert translator.engine == engine
@@ -228,10 +230,10 @@ def test_few_cores_are_left_to_numpy(
 
 def test_the_engine_that_was_asked_for(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["we walk.", "你好，我们明天见。", "the quick fox jumps over the lazy dog."]
-    monkeypatch.setattr(pipeline, "TORCH_FROM", 1)
+    monkeypatch.setattr(runtime, "TORCH_FROM", 1)
     by_numpy = Translator(model, threads=1, engine="numpy")
     numpy_results = by_numpy.translate(texts)
-    monkeypatch.setattr(pipeline, "TORCH_FROM", 10**9)
+    monkeypatch.setattr(runtime, "TORCH_FROM", 10**9)
     by_torch = Translator(model, threads=1, engine="torch")
     torch_results = by_torch.translate(texts)
     assert (by_numpy.engine, by_torch.engine) == ("numpy", "torch")
@@ -334,7 +336,7 @@ def test_damaged_weights_answer_nothing(tmp_path: Path) -> None:
 def test_text_without_letters_is_copied(translator: Translator, text: str) -> None:
     (result,) = translator.translate([text])
     assert (result.text, result.flags, result.score) == (text, ("copied",), 0.0)
-    assert "checkpoint" not in vars(translator)  # the model was not even opened
+    assert "checkpoint" not in vars(translator.runtime)  # the model was not even opened
 
 
 def test_blank_lines_need_no_torch(model: Path) -> None:
@@ -478,7 +480,7 @@ def test_function_takes_one_text_or_many(model: Path) -> None:
 
 def test_function_keeps_the_model(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translate("go", model=model)
-    monkeypatch.setattr(pipeline, "load_checkpoint", lambda *args, **_: pytest.fail("loaded again"))
+    monkeypatch.setattr(runtime, "load_checkpoint", lambda *args, **_: pytest.fail("loaded again"))
     translate("home", model=str(model))
 
 

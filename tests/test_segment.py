@@ -5,10 +5,11 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tx.model.segment import Segment, guess_language, join, split, was_split
+from tx.model.segment import sentences as places_of_sentences
 
 
 def sentences(text: str) -> list[str]:
@@ -226,3 +227,18 @@ def test_join_wants_an_output_for_each_segment() -> None:
 )
 def test_guess_language(text: str, language: str) -> None:
     assert guess_language(text) == language
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(st.sampled_from("ab A.?!\n\t\r 河上。”😀é1\u3000\u2028\x1f"), max_size=40))
+@example("Dr. Bell came. He left!\n 你好。再见")
+def test_places_of_sentences(text: str) -> None:
+    bounds = places_of_sentences(text)
+    assert all(start < end for start, end in bounds)
+    assert [place for pair in bounds for place in pair] == sorted(place for pair in bounds for place in pair)
+    for start, end in bounds:
+        assert text[start:end] == text[start:end].strip() and "\n" not in text[start:end]
+    kept = {k for start, end in bounds for k in range(start, end)}
+    assert all(char.isspace() for k, char in enumerate(text) if k not in kept)
+    if text.startswith("Dr."):
+        assert [text[a:b] for a, b in bounds] == ["Dr. Bell came.", "He left!", "你好。", "再见"]

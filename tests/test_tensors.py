@@ -272,6 +272,7 @@ def test_names_and_shapes_are_those_of_the_model(data: st.DataObject) -> None:
         position_offset=data.draw(st.integers(0, 2)),
         max_positions=9,
         relative_buckets=8,
+        n_segments=data.draw(st.integers(0, 3)),
         decoder_autoregression=data.draw(st.sampled_from(["attention", "ssru"])),
         **changes,
     )

@@ -275,3 +275,34 @@ def test_what_would_change_a_text_is_left_to_the_library(tmp_path: Path, change:
 
 
 ADDED = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+
+
+# --- places ---
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.text(max_size=40) | st.text(st.sampled_from("ab Ann é 12,\n\t\u3000你好𠮷😀👨\u200d👩"), max_size=40))
+@example("  two  spaces \n Ann  ")
+@example("𠮷😀 é")
+@example(" ")
+def test_places_are_where_the_pieces_are_spelt(tokenizer: Tokenizer, text: str) -> None:
+    ids, places = tokenizer.encode_with_places(text)
+    assert ids == tokenizer.encode(text) and len(places) == len(ids)
+    assert [start for start, _ in places] == sorted(start for start, _ in places)
+    assert [end for _, end in places] == sorted(end for _, end in places)
+    for i, (start, end) in zip(ids, places, strict=True):
+        assert 0 <= start <= end <= len(text)
+        (piece,) = tokenizer.pieces([i])
+        if piece in BYTE_PIECES:
+            assert end == start + 1 and BYTE_PIECES.index(piece) in text[start].encode()
+        else:
+            assert text[start:end] == piece.lstrip(" ")
+    covered = {k for start, end in places for k in range(start, end)}
+    assert {k for k, char in enumerate(text) if char != " "} <= covered
+
+
+def test_scores_are_those_of_the_vocabulary(tokenizer: Tokenizer) -> None:
+    vocabulary = json.loads(tokenizer.to_json())["model"]["vocab"]
+    assert list(tokenizer.scores) == [score for _, score in vocabulary]
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+    assert list(Tokenizer(words).scores) == [0.0, 0.0]

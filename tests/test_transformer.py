@@ -49,6 +49,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "two vocabularies": {"share_embeddings": False, "tgt_vocab_size": 23, "sinusoid_layout": "tensor2tensor"},
     "ssru": {"decoder_autoregression": "ssru"},
+    "segments": {"n_segments": 3, "embedding_norm": True},
     "ssru, norm first": {"decoder_autoregression": "ssru", "norm_first": True, "positions": "learned"},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)

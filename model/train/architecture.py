@@ -8,6 +8,7 @@ import torch
 
 from ..config import CheckpointConfig, ModelConfig, SpecialIds, Task
 from ..errors import CheckpointError
+from ..spans import SEGMENTS
 from ..tokenizer import Tokenizer
 from ..transformer import Transformer
 
@@ -28,6 +29,7 @@ def model_config(vocab_size: int, **sizes: Any) -> ModelConfig:
     defaults: dict[str, Any] = {
         "d_model": 256, "n_heads": 8, "d_head": 32, "d_ff": 1536, "n_encoder_layers": 6, "n_decoder_layers": 2,
         "norm_eps": 1e-6, "sinusoid_layout": "tensor2tensor", "share_embeddings": False, "logits_bias": True,
+        "n_segments": SEGMENTS,
     }  # fmt: skip
     return ModelConfig(src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, **{**defaults, **sizes})
 
@@ -37,7 +39,9 @@ def checkpoint_config(tokenizer: Tokenizer, name: str, **sizes: Any) -> Checkpoi
     another vocabulary."""
     try:
         pad, end, unknown, start = (tokenizer.id(piece) for piece in ("<pad>", "</s>", "<unk>", "<translate:zh>"))
-        others = {name: Task(tgt_prefix=(tokenizer.id(f"<{name}>"),)) for name in ("summarize", "answer")}
+        others = {
+            name: Task((tokenizer.id(f"<{name}>"),), (tokenizer.id(f"<{name}>"),)) for name in ("summarize", "answer")
+        }
         to_english = Task(tgt_prefix=(tokenizer.id("<translate:en>"),), source="zh", target="en")
     except KeyError as error:
         raise CheckpointError(f"the tokenizer has no piece {error}: make one with the step `vocabulary`") from error

@@ -21,11 +21,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from .. import spans
 from ..config import SpecialIds, Task
 from ..errors import ConfigError, InputError
 from ..tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.uint16]
+MAX_PLACES = 8  # more occurrences of one answer than this are not told to the model
 TASKS = ("translate", "translate:en", "translate:zh", "summarize", "answer")
 _HALF_TO_FULL = str.maketrans({",": "，", "?": "？", "!": "！", ":": "：", ";": "；"})
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
@@ -37,12 +39,15 @@ class Source:
     the share of examples that are drawn from it, relative to the other sources; `limit` caps the rows (0: all);
     `case_variants` is the share of rows whose English source is added again in capitals, lower or title case,
     `bare_variants` that of rows which are added again without the full stop, question or exclamation mark at their end
-    (on both sides): what people type has none, and should not get one."""
+    (on both sides): what people type has none, and should not get one. `max_length` replaces the recipe's; of a text with
+    questions up to `window` pieces are read at once (0: as many as fit)."""
 
     path: str
     task: str
     weight: float = 1.0
     limit: int = 0
+    max_length: int = 0
+    window: int = 0
     case_variants: float = 0.0
     bare_variants: float = 0.0
 
@@ -150,6 +155,7 @@ class Corpus:
     task: npt.NDArray[np.uint8]
     task_names: list[str]
     weight: float
+    kinds: npt.NDArray[np.uint8] | None = None  # of answers: the kind of each source piece; targets are places in it
 
     def __len__(self) -> int:
         return len(self.task)
@@ -174,14 +180,41 @@ def load_corpus(
     names = list(tasks)
     if file and stat and file.exists() and file.stat().st_mtime >= stat.st_mtime:
         with np.load(file) as z:
-            return Corpus(z["src"], z["src_at"], z["tgt"], z["tgt_at"], z["task"], names, source.weight)
+            kinds = z["kinds"] if len(z["kinds"]) else None
+            return Corpus(z["src"], z["src_at"], z["tgt"], z["tgt_at"], z["task"], names, source.weight, kinds)
+    corpus = (
+        _answers(source, tokenizer, special, tasks, source.max_length or max_length)
+        if source.task == "answer"
+        else _texts(source, tokenizer, special, tasks, source.max_length or max_length)
+    )
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}.part.npz")  # renamed when whole: an interruption leaves no torn file
+        np.savez(
+            part,
+            src=corpus.src,
+            src_at=corpus.src_at,
+            tgt=corpus.tgt,
+            tgt_at=corpus.tgt_at,
+            task=corpus.task,
+            kinds=np.zeros(0, np.uint8) if corpus.kinds is None else corpus.kinds,
+        )
+        os.replace(part, file)
+    return corpus
+
+
+def _texts(
+    source: Source, tokenizer: Tokenizer, special: SpecialIds, tasks: Mapping[str, Task], max_length: int
+) -> Corpus:
+    names = list(tasks)
     rows = list(examples(source))
     src = tokenizer.encode_batch(s for _, s, _ in rows)
     tgt = tokenizer.encode_batch(t for _, _, t in rows)
     keep = []
     for i, (name, _, _) in enumerate(rows):
         prefix = list(tasks[name].src_prefix)
-        src[i] = prefix + src[i] + [special.eos]
+        room = max_length - len(prefix) - 1  # a text to be summed up may be cut: its beginning says most
+        src[i] = prefix + (src[i][:room] if name == "summarize" else src[i]) + [special.eos]
         a, b = len(src[i]), len(tgt[i]) + 1
         if max(a, b) <= max_length and (not name.startswith("translate") or max(a, b) <= 3 * min(a, b) + 4):
             keep.append(i)
@@ -194,13 +227,64 @@ def load_corpus(
         names,
         source.weight,
     )
-    if file:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(f".{os.getpid()}.part.npz")  # renamed when whole: an interruption leaves no torn file
-        np.savez(part, src=corpus.src, src_at=corpus.src_at, tgt=corpus.tgt, tgt_at=corpus.tgt_at, task=corpus.task)
-        os.replace(part, file)
     print(f"{source.path}: {len(rows)} examples, {len(keep)} kept", file=sys.stderr)
     return corpus
+
+
+def _answers(
+    source: Source, tokenizer: Tokenizer, special: SpecialIds, tasks: Mapping[str, Task], max_length: int
+) -> Corpus:
+    """Questions with the places of their answers: the target of an example is up to MAX_PLACES pairs of places in its
+    source, the first and the last piece of the answer wherever it stands; where it does not, the end piece twice."""
+    rng = random.Random(Path(source.path).name)
+    table, separator = spans.piece_table(tokenizer), tokenizer.encode(spans.SEPARATOR)[0]
+    prefix = tasks["answer"].src_prefix
+    src: list[list[int]] = []
+    kinds: list[npt.NDArray[np.uint8]] = []
+    tgt: list[list[int]] = []
+    contexts: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
+    n = 0
+    for n, row in enumerate(read_rows(source.path), 1):
+        if source.limit and n > source.limit:
+            break
+        try:
+            text, question, answer = _text(row, "context"), _text(row, "question"), _text(row, "answer")
+        except KeyError as error:
+            raise InputError(f"{source.path} row {n}: no text field {error} for task {source.task}") from error
+        if text not in contexts:
+            if len(contexts) > 1000:
+                contexts.clear()
+            contexts[text] = tokenizer.encode_with_places(text)
+        ids, offsets = contexts[text]
+        asked = tokenizer.encode(question)[: max_length // 3]
+        places = spans.occurrences(text, answer, offsets)
+        if not ids or (answer and not places):
+            continue
+        room = max_length - len(asked) - len(prefix) - 2
+        room = min(room, source.window) if source.window else room
+        first, last = 0, len(ids)
+        if len(ids) > room:
+            a, b = rng.choice(places) if places else (rng.randrange(len(ids)),) * 2
+            if b - a >= room:
+                continue
+            first = rng.randint(max(0, b + 1 - room), min(a, len(ids) - room))
+            last = first + room
+        row_ids, row_kinds, start = spans.source_pieces(asked, ids[first:last], table, prefix, separator, special.eos)
+        inside = [(a - first + start, b - first + start) for a, b in places if first <= a and b < last][:MAX_PLACES]
+        src.append(row_ids)
+        kinds.append(row_kinds)
+        tgt.append([p for pair in inside for p in pair] or [len(row_ids) - 1] * 2)
+    print(f"{source.path}: {n} examples, {len(src)} kept", file=sys.stderr)
+    return Corpus(
+        np.array([p for row in src for p in row], np.uint16),
+        np.cumsum([0] + [len(row) for row in src]),
+        np.array([p for row in tgt for p in row], np.uint16),
+        np.cumsum([0] + [len(row) for row in tgt]),
+        np.full(len(src), list(tasks).index("answer"), np.uint8),
+        list(tasks),
+        source.weight,
+        np.concatenate(kinds) if kinds else np.zeros(0, np.uint8),
+    )
 
 
 @dataclass
@@ -212,6 +296,8 @@ class Batch:
     tgt_in: Tensor
     labels: Tensor
     n_tokens: int  # source and target pieces, padding not counted
+    kinds: Tensor | None = None  # of answers: [B, S]
+    places: Tensor | None = None  # of answers: [B, K, 2], −1 where there are fewer
 
 
 class Batches:
@@ -278,7 +364,7 @@ class Batches:
         rng = np.random.default_rng((self.seed, 2, self.pool_number))
         weights = np.array([c.weight for c in self.corpora])
         choices = rng.choice(len(self.corpora), size=4096, p=weights / weights.sum())
-        pool: list[tuple[int, int, int, int]] = []  # source length, target length, corpus, example
+        pool: list[tuple[bool, int, int, int, int]] = []  # answers or texts, source, target length, corpus, example
         tokens, k = 0, 0
         while tokens < self.batch_tokens * self.pool_batches:
             if k == len(choices):
@@ -290,30 +376,63 @@ class Batches:
             example = int(self._order(corpus, epoch)[place])
             c = self.corpora[corpus]
             src_length = int(c.src_at[example + 1] - c.src_at[example])
-            tgt_length = int(c.tgt_at[example + 1] - c.tgt_at[example]) + 1
-            pool.append((src_length, tgt_length, corpus, example))
+            answers = c.kinds is not None
+            tgt_length = 2 if answers else int(c.tgt_at[example + 1] - c.tgt_at[example]) + 1
+            pool.append((answers, src_length, tgt_length, corpus, example))
             tokens += src_length + tgt_length
         # Ties in random order: without it a batch would hold one corpus only.
         noise = rng.permutation(len(pool))
         pool = [pool[i] for i in noise]
-        pool.sort(key=lambda e: (e[0], e[1]))
+        pool.sort(key=lambda e: e[:3])
         self._plan = []
         batch: list[tuple[int, int]] = []
         longest_src = longest_tgt = 0
-        for src_length, tgt_length, corpus, example in pool:
+        kind = False
+        for answers, src_length, tgt_length, corpus, example in pool:
             longest = max(longest_src, src_length), max(longest_tgt, tgt_length)
             if batch and (
-                sum(longest) * (len(batch) + 1) > self.batch_tokens
+                answers != kind
+                or sum(longest) * (len(batch) + 1) > self.batch_tokens
                 or (src_length != longest_src and sum(longest) * len(batch) > 0.5 * self.batch_tokens)
             ):
                 self._plan.append(batch)
                 batch, longest = [], (src_length, tgt_length)
             batch.append((corpus, example))
+            kind = answers
             longest_src, longest_tgt = longest
         self._plan.append(batch)
         self._plan = [self._plan[i] for i in rng.permutation(len(self._plan))]
 
+    def _collate_answers(self, rows: Sequence[tuple[int, int]]) -> Batch:
+        lengths = [int(self.corpora[c].src_at[e + 1] - self.corpora[c].src_at[e]) for c, e in rows]
+        src = np.full((len(rows), max(lengths)), self.special.pad, np.int64)
+        kinds = np.zeros_like(src)
+        places = np.full((len(rows), MAX_PLACES, 2), -1, np.int64)
+        for r, (corpus, e) in enumerate(rows):
+            c = self.corpora[corpus]
+            assert c.kinds is not None
+            src[r, : lengths[r]] = c.src[c.src_at[e] : c.src_at[e + 1]]
+            kinds[r, : lengths[r]] = c.kinds[c.src_at[e] : c.src_at[e + 1]]
+            pairs = c.tgt[c.tgt_at[e] : c.tgt_at[e + 1]].reshape(-1, 2)
+            places[r, : len(pairs)] = pairs
+        mask = None
+        if min(lengths) != max(lengths):
+            mask = torch.from_numpy(np.arange(max(lengths))[None] < np.array(lengths)[:, None])
+        tgt_in = np.tile([*self.tasks["answer"].tgt_prefix, self.special.eos], (len(rows), 1))
+        empty = torch.zeros(0, dtype=torch.long)
+        return Batch(
+            torch.from_numpy(src),
+            mask,
+            torch.from_numpy(tgt_in),
+            empty,
+            sum(lengths) + 2 * len(rows),
+            torch.from_numpy(kinds),
+            torch.from_numpy(places),
+        )
+
     def _collate(self, rows: Sequence[tuple[int, int]]) -> Batch:
+        if self.corpora[rows[0][0]].kinds is not None:
+            return self._collate_answers(rows)
         sources, prefixes, targets = [], [], []
         for corpus, example in rows:
             c = self.corpora[corpus]

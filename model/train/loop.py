@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import evaluation, spans
 from ..checkpoint import check_tensors, one_line, save_checkpoint
 from ..config import CheckpointConfig
 from ..errors import CheckpointError, InputError
@@ -27,7 +28,7 @@ from ..torch_engine import TorchStepper
 from ..transformer import Transformer
 from .architecture import checkpoint_config, initialise
 from .data import Batch, Batches, load_corpus, read_rows
-from .loss import cross_entropy
+from .loss import cross_entropy, pointing_loss
 from .recipe import Recipe
 
 __all__ = ["Recipe", "Trainer", "checkpoint_config", "export_run", "precision"]
@@ -41,6 +42,20 @@ def precision(device: torch.device) -> torch.dtype:
         if "amx_bf16" in Path("/proc/cpuinfo").read_text():
             return torch.bfloat16
     return torch.float32
+
+
+class _Sums:
+    """The nll since the last line of the log: of pieces of text, and of questions (both ends of an answer together)."""
+
+    def __init__(self) -> None:
+        self.sums = {"nll": (0.0, 0), "nll_answer": (0.0, 0)}
+
+    def add(self, batch: Batch, nll: float, n: int) -> None:
+        name = "nll" if batch.places is None else "nll_answer"
+        self.sums[name] = self.sums[name][0] + nll, self.sums[name][1] + n
+
+    def means(self) -> dict[str, float | None]:
+        return {k: round(total / n, 4) if n else None for k, (total, n) in self.sums.items() if n or k == "nll"}
 
 
 class Trainer:
@@ -61,6 +76,11 @@ class Trainer:
         if init is None:
             initialise(self.model)
         else:
+            init = dict(init)
+            for name, value in self.model.state_dict().items():
+                if "segment" in name and name not in init:  # weights of a model without kinds of pieces: all the same
+                    init[name] = torch.randn(value.shape, generator=torch.Generator().manual_seed(recipe.seed))
+                    init[name][0] = 0
             check_tensors(_shapes(init), _shapes(self.model.state_dict()), "the file of starting weights")
             self.model.load_state_dict(init)
         self.model.to(self.device)
@@ -72,7 +92,7 @@ class Trainer:
             lr=recipe.lr, betas=recipe.adam_betas, eps=1e-9, fused=True,
         )  # fmt: skip
         self.generator = torch.Generator().manual_seed(recipe.seed)
-        self.dev = [(dev_name(s.path), s.task, dev_rows(s.path, recipe.dev_limit)) for s in recipe.dev]
+        self.dev = [(dev_name(s.path), s.task, dev_rows(s.path, recipe.dev_limit, s.task)) for s in recipe.dev]
         cache = self.out.parent / "cache"
         corpora = [
             load_corpus(s, tokenizer, config.special, config.tasks, recipe.max_length, cache) for s in recipe.sources
@@ -120,6 +140,11 @@ class Trainer:
         mask = None if batch.src_mask is None else batch.src_mask.to(self.device)
         kind = precision(self.device)
         with torch.autocast(self.device.type, kind, enabled=kind != torch.float32):
+            if batch.places is not None and batch.kinds is not None:
+                memory = self.model.encode(src, mask, batch.kinds.to(self.device))
+                _, _, cross = self.model.decode(memory, mask, tgt_in, need_weights=True)
+                pointing = pointing_loss(cross[-1][:, spans.HEAD], batch.places.to(self.device))
+                return pointing, pointing.detach(), len(src)
             x, _, _ = self.model.decode(self.model.encode(src, mask), mask, tgt_in)
             real = labels.flatten() != -100
             rows, labels = x.flatten(0, 1), labels.flatten()
@@ -142,7 +167,7 @@ class Trainer:
         self.model.train()
         stream = iter(self.batches)
         last_saved, started = time.monotonic(), time.monotonic() - self.seconds
-        nll_sum, n_sum, skipped, tokens_before, time_before = 0.0, 0, 0, self.tokens, time.monotonic()
+        sums, skipped, tokens_before, time_before = _Sums(), 0, self.tokens, time.monotonic()
         while self.step < end:
             batch = next(stream)
             for group in self.optimizer.param_groups:
@@ -153,7 +178,7 @@ class Trainer:
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip_norm, foreach=True)
             if torch.isfinite(norm):
                 self.optimizer.step()
-                nll_sum, n_sum = nll_sum + float(nll), n_sum + n
+                sums.add(batch, float(nll), n)
             else:
                 skipped += 1
             self.step += 1
@@ -167,11 +192,11 @@ class Trainer:
             if self.step % recipe.log_every == 0 or self.step == end:
                 rate = (self.tokens - tokens_before) / (now - time_before)
                 self.log(
-                    step=self.step, nll=round(nll_sum / n_sum, 4) if n_sum else None, lr=recipe.lr_at(self.step - 1),
+                    step=self.step, **sums.means(), lr=recipe.lr_at(self.step - 1),
                     norm=round(float(norm), 3) if torch.isfinite(norm) else None, tokens=self.tokens, tokens_per_second=round(rate),
                     seconds=round(self.seconds, 1), **({"skipped": skipped} if skipped else {}),
                 )  # fmt: skip
-                nll_sum, n_sum, skipped, tokens_before, time_before = 0.0, 0, 0, self.tokens, now
+                sums, skipped, tokens_before, time_before = _Sums(), 0, self.tokens, now
             if recipe.dev and (self.step % recipe.dev_every == 0 or self.step == end):
                 self.measure()
                 time_before += time.monotonic() - now  # it does not count as training
@@ -220,6 +245,9 @@ class Trainer:
         scores: dict[str, float | str] = {}
         with self.averaged():
             for dev, task, rows in self.dev:
+                if task == "answer":
+                    scores.update({f"{dev}.{k}": v for k, v in self.measure_answers(rows).items()})
+                    continue
                 for source, target in (("en", "zh"), ("zh", "en")):
                     if task not in ("translate", f"translate:{target}"):
                         continue
@@ -249,6 +277,53 @@ class Trainer:
             for i, hypotheses in zip(rows, found, strict=True):
                 out[i] = self.tokenizer.decode(hypotheses[0].ids)
         return out
+
+    def measure_answers(self, rows: Sequence[Mapping[str, str]], batch: int = 32) -> dict[str, float | str]:
+        """Exact match and F1 in percent on questions about one window of text each."""
+        em = f1 = 0.0
+        first = ""
+        table, separator = spans.piece_table(self.tokenizer), self.tokenizer.encode(spans.SEPARATOR)[0]
+        task = self.config.tasks["answer"]
+        items = []
+        for n, row in enumerate(rows):
+            ids, offsets = self.tokenizer.encode_with_places(row["context"])
+            asked = self.tokenizer.encode(row["question"])[:100]
+            items.append(
+                (
+                    n,
+                    offsets,
+                    *spans.source_pieces(asked, ids[:450], table, task.src_prefix, separator, self.config.special.eos),
+                )
+            )
+        items.sort(key=lambda item: len(item[2]))
+        for k in range(0, len(items), batch):
+            part = items[k : k + batch]
+            longest = max(len(item[2]) for item in part)
+            src = torch.full((len(part), longest), self.config.special.pad)
+            kinds = torch.zeros_like(src)
+            mask = torch.zeros(len(part), longest, dtype=torch.bool)
+            for r, item in enumerate(part):
+                n_pieces = len(item[2])
+                src[r, :n_pieces], kinds[r, :n_pieces] = (
+                    torch.tensor(item[2]),
+                    torch.from_numpy(item[3].astype("int64")),
+                )
+                mask[r, :n_pieces] = True
+            with torch.inference_mode():
+                src, mask, kinds = (t.to(self.device) for t in (src, mask, kinds))
+                memory = self.model.encode(src, mask, kinds)
+                tgt = torch.tensor([[*task.tgt_prefix, self.config.special.eos]] * len(part), device=self.device)
+                _, _, cross = self.model.decode(memory, mask, tgt, need_weights=True)
+            weights = cross[-1][:, spans.HEAD].float().clamp(min=1e-12).log().double().cpu().numpy()
+            for r, (n, offsets, ids, _, start) in enumerate(part):
+                w = weights[r, :, start : len(ids) - 1]
+                _, a, b = spans.best_spans(w[0], w[1], 30)[0]
+                text = rows[n]["context"][offsets[a][0] : offsets[b][1]]
+                answers = rows[n].get("answers") or [rows[n]["answer"]]
+                em += max(evaluation.exact_match(text, x) for x in answers)
+                f1 += max(evaluation.f1(text, x) for x in answers)
+                first = text if n == 0 else first
+        return {"em": round(100 * em / len(rows), 2), "f1": round(100 * f1 / len(rows), 2), "first": first}
 
     def export(self, path: str | Path, card: str) -> None:
         """Writes the averaged weights as a checkpoint that `tx` loads, in fp16."""
@@ -289,12 +364,13 @@ def dev_name(path: str | Path) -> str:
     return parts[-1] if parts else Path(path).name
 
 
-def dev_rows(path: str | Path, limit: int) -> list[Mapping[str, str]]:
-    """The first `limit` rows of a dev set. InputError if there is none, or one without both languages."""
+def dev_rows(path: str | Path, limit: int, task: str = "translate") -> list[Mapping[str, str]]:
+    """The first `limit` rows of a dev set. InputError if there is none, or one without the fields of its task."""
+    fields = ("context", "question", "answer") if task == "answer" else ("en", "zh")
     rows = list(itertools.islice(read_rows(path), limit))
     if not rows:
         raise InputError(f"{path}: the dev set is empty")
     for n, row in enumerate(rows, 1):
-        if not all(isinstance(row.get(language), str) for language in ("en", "zh")):
-            raise InputError(f"{path} row {n}: expected the text fields en and zh")
+        if not all(isinstance(row.get(field), str) for field in fields):
+            raise InputError(f"{path} row {n}: expected the text fields {', '.join(fields)}")
     return rows

@@ -94,3 +94,12 @@ def cross_entropy(
         x, table, bias, labels, offset, smoothing, chunk
     )
     return total
+
+
+def pointing_loss(weights: Tensor, places: Tensor) -> Tensor:
+    """−Σ log Σ_k w[b, t, places[b, k, t]] in nats: the two rows of attention weights [B, 2, S] are the distributions of an
+    answer's first and last piece, and any of the K places of the answer, [B, K, 2] (−1: none), is right."""
+    real = places >= 0
+    found = weights.float().gather(2, places.clamp(min=0).transpose(1, 2))  # [B, 2, K]
+    right = (found * real.transpose(1, 2)).sum(2)
+    return -right.clamp(min=1e-12).log().sum()

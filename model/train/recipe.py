@@ -43,7 +43,7 @@ class Recipe:
     def __post_init__(self) -> None:
         checks = {
             "sources": len(self.sources) > 0 and all(s.weight >= 0 and s.task in TASKS for s in self.sources),
-            "dev": all(s.task in ("translate", "translate:en", "translate:zh") for s in self.dev),
+            "dev": all(s.task in ("translate", "translate:en", "translate:zh", "answer") for s in self.dev),
             "steps": self.steps >= 1, "batch_tokens": self.batch_tokens >= 1, "max_length": self.max_length >= 2,
             "lr": self.lr > 0, "lr_end": self.lr_end >= 0, "warmup": self.warmup >= 0, "decay": self.decay >= 0,
             "adam_betas": len(self.adam_betas) == 2 and all(0 <= beta < 1 for beta in self.adam_betas),

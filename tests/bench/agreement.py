@@ -52,7 +52,7 @@ def log_prob(translator: Translator, text: str, output: str) -> float:
     task = config.tasks[job[0]]
     only = Only([*checkpoint.tokenizer.encode(output), config.special.eos])
     generate(
-        translator._stepper(0),
+        translator.runtime.stepper(0),
         [[*task.src_prefix, *job[1], config.special.eos]],
         config=GenerationConfig(beam_size=1, max_length=len(only.output), max_length_factor=100, suppress=()),
         special=config.special,

@@ -68,6 +68,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "marian": MARIAN,
     "marian-two-vocabularies": {**MARIAN, "share_embeddings": False, "tgt_vocab_size": 53, "scale_embedding": False},
     "bergamot": {**MARIAN, "activation": "relu", "decoder_autoregression": "ssru"},
+    "segments": {"norm_first": True, "final_norm": True, "sinusoid_layout": "tensor2tensor", "n_segments": 5},
     "bart": BART,
     "mbart": {**BART, "norm_first": True, "final_norm": True, "scale_embedding": True},
     "m2m100": {"norm_first": True, "final_norm": True, "sinusoid_layout": "tensor2tensor", "position_offset": 2},
@@ -104,6 +105,7 @@ FLIPS: dict[str, Any] = {
     "share_embeddings": lambda c: {"share_embeddings": not c.share_embeddings, "tgt_vocab_size": c.src_vocab_size},
     "tie_output": lambda c: {"tie_output": not c.tie_output},
     "logits_bias": lambda c: {"logits_bias": not c.logits_bias},
+    "n_segments": lambda c: {"n_segments": 0 if c.n_segments else 3},
     "decoder_autoregression": lambda c: {
         "decoder_autoregression": "attention" if c.decoder_autoregression == "ssru" else "ssru"
     },
@@ -159,6 +161,7 @@ class Reference:
         self.c = config
         self.w = {name: tensor.astype(np.float64) for name, tensor in tensors.items()}
         self.maps = Attentions([], [], [])
+        self.kinds: Array | int = 0  # of the source pieces
 
     def linear(self, x: Array, name: str) -> Array:
         y = x @ self.w[f"{name}.weight"].T
@@ -185,6 +188,8 @@ class Reference:
     def embed(self, ids: Array, table: str, stack: str) -> Array:
         x = self.w[table][ids] * (math.sqrt(self.c.d_model) if self.c.scale_embedding else 1)
         x = x + self.positions(stack, len(ids))
+        if stack == "encoder" and self.c.n_segments:
+            x = x + self.w["encoder.segment_embedding.weight"][self.kinds]
         return self.norm(x, f"{stack}.embedding_norm") if self.c.embedding_norm else x
 
     def multi_head(self, x: Array, memory: Array, name: str, maps: list[Any], stack: str = "") -> Array:
@@ -270,7 +275,7 @@ def case(family: str) -> Case:
             parameter += torch.randn(parameter.shape, generator=noise) * 0.2
         if config.scale_embedding:  # as small as trained ones, or the first layer's scores are in the hundreds
             for name, parameter in model.named_parameters():
-                if name in ("src_embedding.weight", "tgt_embedding.weight"):
+                if name in ("src_embedding.weight", "tgt_embedding.weight", "encoder.segment_embedding.weight"):
                     parameter *= 0.3
     tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     random = np.random.default_rng(2)
@@ -348,6 +353,35 @@ def test_cached_steps_are_those_of_the_reference(family: str) -> None:
             assert difference(c.numpy_model.step(c.tgt[:, t], numpy_state), c.logits[:, t]) < SAME
             theirs = c.torch_model.step(torch.from_numpy(c.tgt[:, t]), torch_state)
             assert difference(theirs.numpy(), c.logits[:, t]) < SAME
+
+
+def test_kinds_of_pieces_are_those_of_the_reference() -> None:
+    c = case("segments")
+    kinds = np.random.default_rng(3).integers(0, 5, c.src.shape)
+    expected = []
+    for row, kind, mask, tgt in zip(c.src, kinds, c.mask, c.tgt, strict=True):
+        reference = Reference(c.numpy_model.config, dict(c.numpy_model.tensors))
+        reference.kinds = kind[: sum(mask)]
+        expected.append((reference.logits(row[: sum(mask)], tgt), reference.maps))
+    logits = np.stack([one for one, _ in expected])
+    ours, _ = c.numpy_model.forward(c.src, c.mask, c.tgt, segments=kinds)
+    with torch.inference_mode():
+        src, mask, tgt, segments = map(torch.from_numpy, (c.src, c.mask, c.tgt, kinds))
+        theirs, _ = c.torch_model(src, mask, tgt, segments=segments)
+    assert difference(ours, logits) < SAME
+    assert difference(theirs.numpy(), logits) < SAME
+    assert difference(logits, c.logits) > DIFFERENT
+    # Where the targets look, of rows of unlike length, as answers are read from it.
+    rows = [row[:length].tolist() for row, length in zip(c.src, LENGTHS, strict=True)]
+    targets = [c.tgt[0].tolist(), c.tgt[1, :2].tolist()]
+    small = [kind[:length].astype(np.uint8) for kind, length in zip(kinds, LENGTHS, strict=True)]
+    for stepper in (NumpyStepper(c.numpy_model, pad=0), TorchStepper(c.torch_model, pad=0)):
+        for weights, target, (_, maps) in zip(
+            stepper.cross_attention(rows, targets, small), targets, expected, strict=True
+        ):
+            assert difference(weights, np.stack(maps.cross)[:, :, : len(target)]) < SAME_WEIGHTS
+        plain = stepper.cross_attention(rows, targets)
+        assert difference(plain[0], np.stack(c.maps[0].cross)) < SAME_WEIGHTS
 
 
 def flips() -> Sequence[Any]:

@@ -43,7 +43,7 @@ def test_a_recipe_is_read_relative_to_its_folder(tmp_path: Path) -> None:
         ('{"sources": [{"path": "a.tsv", "task": "translate"}], "label_smoothing": 1}', "label_smoothing"),
         ('{"sources": [{"path": "a.tsv", "task": "translate"}], "adam_betas": [0.9]}', "adam_betas"),
         (
-            '{"sources": [{"path": "a.tsv", "task": "answer"}], "dev": [{"path": "a.tsv", "task": "answer"}]}',
+            '{"sources": [{"path": "a.tsv", "task": "answer"}], "dev": [{"path": "a.tsv", "task": "summarize"}]}',
             "dev is out of range",
         ),
     ],

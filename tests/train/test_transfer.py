@@ -256,9 +256,8 @@ def test_the_tensors_are_those_of_our_model(
     started: tuple[Transformer, dict[str, int], dict[str, Tensor]], tokenizer: Tokenizer
 ) -> None:
     teacher, _, tensors = started
-    config = model_config(
-        tokenizer.vocab_size, d_model=D, n_heads=HEADS, d_head=D // HEADS, d_ff=D_FF, n_encoder_layers=LAYERS
-    )
+    sizes = {"d_model": D, "n_heads": HEADS, "d_head": D // HEADS, "d_ff": D_FF, "n_encoder_layers": LAYERS}
+    config = model_config(tokenizer.vocab_size, n_segments=0, **sizes)  # kinds of pieces come with the training
     model = Transformer(config)
     model.load_state_dict(tensors)  # names and shapes, exactly
     assert all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in tensors.values())
@@ -335,7 +334,6 @@ def test_the_step_makes_starting_weights(
     assert main(command) == 0
     assert "source pieces:" in capsys.readouterr().err
     tensors = load_file(tmp_path / "init.safetensors")
-    config = model_config(
-        tokenizer.vocab_size, d_model=D, n_heads=HEADS, d_head=D // HEADS, d_ff=D_FF, n_encoder_layers=LAYERS
-    )
+    sizes = {"d_model": D, "n_heads": HEADS, "d_head": D // HEADS, "d_ff": D_FF, "n_encoder_layers": LAYERS}
+    config = model_config(tokenizer.vocab_size, n_segments=0, **sizes)  # kinds of pieces come with the training
     Transformer(config).load_state_dict(tensors)

@@ -1,0 +1,147 @@
+"""A model and the engine that computes with it: what all the tasks share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .checkpoint import Checkpoint, load_checkpoint, load_transformer, resolve_model
+from .config import GenerationConfig
+from .errors import UsageError
+from .threads import blas_threads, cores, patient_threads
+
+if TYPE_CHECKING:
+    from .generation import LogitsRule
+    from .numpy_engine import NumpyStepper
+    from .results import Hypothesis
+    from .torch_engine import TorchStepper
+
+ENGINES = ("auto", "numpy", "torch")
+# The work (source pieces of all segments that wait, times beams) from which on PyTorch, which takes seconds to import, may
+# be done sooner than NumPy, and the cores that it needs for that: with two, NumPy on one of them lost nothing to it in
+# 54,000 pieces (tests/bench/crossover.py).
+TORCH_FROM = 20_000
+TORCH_CORES = 4
+MAX_THREADS = 4  # of PyTorch; matrices this small gain nothing from more
+
+Job = tuple[str, tuple[int, ...]]  # a task's name and the source pieces of one segment; equal jobs are done once
+
+
+class Runtime:
+    """A model and the engine that computes with it. The files are opened by the first thing that needs them.
+
+    `model` is the name of an installed model or a path (None: the environment's TX_MODEL, else "en-zh").
+
+    `engine` "numpy" starts at once, "torch" takes seconds to import; "auto" begins with NumPy and changes to PyTorch, for
+    good, when a call brings work that is worth it and there are cores for it. The results are the same but for rounding:
+    where two continuations are as good as equal, either may win. A `device` other than "cpu" means PyTorch.
+
+    `threads` is how many cores are used, by PyTorch as a setting of the whole process. By default PyTorch uses at most
+    four and NumPy one: for a few sentences a second one gains nothing, and waiting for it costs much where it is busy.
+    NumPy's number is settled when it is first imported; a program that has done so before has to set
+    OPENBLAS_NUM_THREADS (or whatever its NumPy looks for) itself.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        engine: str = "auto",
+    ) -> None:
+        if threads is not None:
+            check_whole("threads", threads)
+        if engine not in ENGINES:
+            raise UsageError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
+        if engine == "numpy" and device != "cpu":
+            raise UsageError(f"the engine numpy computes on the cpu, not on {device!r}: use torch for that")
+        self.path = resolve_model(model)
+        self.device, self.threads = device, threads
+        self._wanted = engine if device == "cpu" else "torch"
+
+    @property
+    def engine(self) -> str:
+        """The engine that computes, "numpy" or "torch"; until something is computed, the one that was asked for."""
+        made = [name for name in ("torch", "numpy") if f"_{name}_stepper" in vars(self)]
+        return made[0] if made else self._wanted
+
+    @functools.cached_property
+    def checkpoint(self) -> Checkpoint:
+        return load_checkpoint(self.path, wait=False)
+
+    def stepper(self, work: int, more: bool = False) -> NumpyStepper | TorchStepper:
+        """The engine for this much work (see TORCH_FROM), or with `more` for work without end."""
+        n_cores = min(cores(), self.threads or MAX_THREADS)
+        little = (work < TORCH_FROM and not more) or n_cores < TORCH_CORES
+        if self._wanted == "numpy" or (self._wanted == "auto" and self.engine != "torch" and little):
+            return self._numpy_stepper
+        stepper = self._torch_stepper
+        vars(self).pop("_numpy_stepper", None)  # its memory
+        return stepper
+
+    @functools.cached_property
+    def _numpy_stepper(self) -> NumpyStepper:
+        with blas_threads(self.threads):
+            from .numpy_engine import NumpyStepper, NumpyTransformer
+
+        checkpoint = self.checkpoint
+        return NumpyStepper(
+            NumpyTransformer(checkpoint.config.model, checkpoint.tensors), checkpoint.config.special.pad
+        )
+
+    @functools.cached_property
+    def _torch_stepper(self) -> TorchStepper:
+        with patient_threads():
+            import torch
+
+        from .torch_engine import TorchStepper
+
+        try:
+            # An empty tensor is the one sure way to learn whether a device is there.
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise UsageError(f"no device {self.device!r} on this machine; use cpu") from error
+        torch.set_num_threads(self.threads or min(MAX_THREADS, torch.get_num_threads()))
+        return TorchStepper(load_transformer(self.checkpoint, self.device), self.checkpoint.config.special.pad)
+
+    def generate(
+        self,
+        jobs: Iterable[Job],
+        search: GenerationConfig,
+        batch_size: int,
+        more: bool = False,
+        rules: Callable[[Sequence[Sequence[int]]], Sequence[LogitsRule]] = lambda src: (),
+    ) -> dict[Job, Hypothesis]:
+        """The best hypothesis for each job; jobs of like length share a batch, so that little of it is padding.
+
+        `rules` makes the rules of the search for a batch of sources."""
+        with blas_threads(self.threads):
+            import numpy as np
+
+            from .generation import generate
+
+        config = self.checkpoint.config
+        outputs: dict[Job, Hypothesis] = {}
+        ordered = sorted(set(jobs), key=lambda job: (job[0], len(job[1])))
+        stepper = self.stepper(sum(len(ids) for _, ids in ordered) * search.beam_size, more)
+        for name, task in config.tasks.items():
+            todo = [job for job in ordered if job[0] == name]
+            prefix = task.tgt_prefix or (config.special.decoder_start,)
+            for start in range(0, len(todo), batch_size):
+                batch = todo[start : start + batch_size]
+                src = [[*task.src_prefix, *ids, config.special.eos] for _, ids in batch]
+                with np.errstate(all="ignore"):  # what is no number is found, and said, by the search
+                    found = generate(
+                        stepper, src, config=search, special=config.special, prefix=prefix, rules=rules(src)
+                    )
+                outputs.update((job, best[0]) for job, best in zip(batch, found, strict=True))
+        return outputs
+
+
+def check_whole(name: str, value: int) -> None:
+    """Raises UsageError for anything but a whole number from 1 on."""
+    if type(value) is not int or value < 1:
+        raise UsageError(f"{name} must be a whole number from 1 on, not {value!r}")

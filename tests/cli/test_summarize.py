@@ -1,0 +1,166 @@
+"""`tx summarize` in this process, with a small random model."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tx.cli.main import main
+from tx.model import segment
+
+TEXT = "Anna met Bob at the bridge. The bridge is old!\n桥在河上。 At last 12 boats came 😀. And then they left."
+SENTENCES = [TEXT[a:b] for a, b in segment.sentences(TEXT)]
+LONG = " ".join(f"{'ABT'[n % 3]}{'c' * 60} is here." for n in range(9))
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(small_model: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+    monkeypatch.setenv("TX_MODEL", str(small_model))
+    monkeypatch.setenv("TX_ENGINE", "numpy")
+
+    def run_tx(*arguments: str, stdin: bytes = b"", terminal: bool = False) -> Result:
+        stream = io.TextIOWrapper(io.BytesIO(stdin))
+        monkeypatch.setattr(stream, "isatty", lambda: terminal, raising=False)
+        monkeypatch.setattr(sys, "stdin", stream)
+        capsysbinary.readouterr()
+        status = main(["summarize", *arguments])
+        out, err = capsysbinary.readouterr()
+        return Result(status, out.decode(), err.decode())
+
+    return run_tx
+
+
+def test_sentences_of_the_text_in_their_order(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text(TEXT, encoding="utf-8")
+    result = run("--extract", str(file))
+    assert (result.status, result.err) == (0, "")
+    kept = [sentence for sentence in SENTENCES if sentence in result.out]
+    assert len(kept) == 3 and "".join(result.out.split()) == "".join("".join(kept).split())
+    assert run("--extract", stdin=TEXT.encode()) == result
+    assert run("--extract", "-", stdin=TEXT.encode()) == result
+    assert run("--extract", "-t", TEXT) == result
+    assert run("--extract", str(file), "-o", str(tmp_path / "out")) == (0, "", "")
+    assert (tmp_path / "out").read_text(encoding="utf-8") == result.out
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.sampled_from("ab A.?!\n\r\t河上。”“😀👨\u200d👩é1\u3000\u2028"), max_size=40))
+@example("“好！”她走了。")
+@example(TEXT)
+def test_a_summary_is_never_longer_and_its_spans_are_its_text(run: Run, text: str) -> None:
+    for way in ("--extract", "--rewrite"):
+        result = run(way, "-t", text, "--json")
+        assert result.status == 0
+        record = json.loads(result.out)
+        assert list(record) == ["name", "summary", "spans", "parts", "flags"]
+        assert record["name"] == "argument 1" and len(record["summary"]) <= len(text)
+        spans = [text[a:b] for a, b in record["spans"]]
+        assert spans or way == "--rewrite" or not text.strip()
+        if spans:
+            assert "".join("".join(spans).split()) == "".join(record["summary"].split())
+
+
+@pytest.mark.parametrize("text", ["Anna met Bob.", "no mark at its end", "桥在河上。", "12", "😀 …"])
+def test_one_sentence_comes_back(run: Run, text: str) -> None:
+    for way in ((), ("--extract",), ("--rewrite",), ("--words", "1"), ("--sentences", "1")):
+        assert run(*way, stdin=f"  {text}\n".encode()) == (0, text + "\n", "")
+
+
+@pytest.mark.parametrize("stdin", [b"", b"\n", b" \t\r\n\n"])
+def test_no_text_no_summary(run: Run, stdin: bytes) -> None:
+    assert run(stdin=stdin) == (0, "", "")
+    record = json.loads(run("--json", stdin=stdin).out)
+    assert (record["summary"], record["spans"], record["name"]) == ("", [], "stdin")
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_no_more_sentences_than_asked_for(run: Run, n: int) -> None:
+    out = run("--extract", "--sentences", str(n), stdin=TEXT.encode()).out.strip()
+    assert sum(sentence in out for sentence in SENTENCES) == n
+    out = run("--rewrite", "--sentences", str(n), stdin=TEXT.encode()).out.strip()
+    assert 1 <= len(segment.sentences(out)) <= n
+
+
+@pytest.mark.parametrize("n", [5, 10, 14])
+def test_no_more_words_than_asked_for(run: Run, n: int) -> None:
+    from tx.model.summarizing import n_words
+
+    out = run("--extract", "--words", str(n), stdin=TEXT.encode()).out
+    assert 0 < n_words(out) <= n
+    assert out.strip()[-1] in ".!。"
+
+
+def test_a_long_text_is_read_in_parts_which_is_said(run: Run) -> None:
+    for way in ("--extract", "--rewrite"):
+        result = run(way, stdin=LONG.encode())
+        assert result.status == 0 and 0 < len(result.out.strip()) < len(LONG)
+        assert "tx: note: stdin: the text is longer than the model reads at once; it was read in " in result.err
+        assert run(way, "--quiet", stdin=LONG.encode()) == (0, result.out, "")
+        record = json.loads(run(way, "--json", "-q", stdin=LONG.encode()).out)
+        assert record["parts"] > 2 and "parts" in record["flags"]
+        assert f"in {record['parts']} parts" in result.err
+
+
+def test_each_file_has_a_summary_of_its_own(run: Run, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_text("Anna met Bob.", encoding="utf-8")
+    second.write_text("桥在河上。", encoding="utf-8")
+    assert run(str(first), "-", str(second), stdin=b"Hello.").out == "Anna met Bob.\nHello.\n桥在河上。\n"
+    records = [json.loads(line) for line in run("--json", str(second), str(first)).out.splitlines()]
+    assert [record["name"] for record in records] == [str(second), str(first)]
+    assert run("-t", "A b.", "-t", "Cc.").out == "A b.\nCc.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--extract", "--rewrite"), "give --extract or --rewrite, not both"),
+        (("FILE", "-t", "text"), "give FILE or -t TEXT, not both"),
+        (("--words", "0"), "--words needs a whole number"),
+        (("--words", "-3"), "--words needs a whole number"),
+        (("--sentences", "two"), "--sentences needs a whole number"),
+        (("--model", ""), "--model is empty"),
+        (("--encoding", "klingon"), "unknown encoding"),
+    ],
+)
+def test_wrong_usage(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    result = run(*arguments, stdin=TEXT.encode())
+    assert (result.status, result.out) == (2, "")
+    assert result.err.startswith(f"tx: error: {words}") and result.err.count("\n") == 1
+
+
+def test_on_a_terminal_the_usage_is_shown(run: Run) -> None:
+    for arguments in ((), ("-",)):
+        result = run(*arguments, terminal=True)
+        assert (result.status, result.out) == (2, "") and result.err.startswith("usage: tx summarize")
+
+
+def test_what_cannot_be_read(run: Run, tmp_path: Path, translating_model: Path) -> None:
+    bad, out = tmp_path / "bad.txt", tmp_path / "out"
+    bad.write_bytes(b"Fine. Good.\nb\xe9d\n")
+    for arguments, words in (
+        ((str(bad), "-o", str(out)), "bad.txt line 2, byte 2 is not UTF-8"),
+        ((str(tmp_path / "none"),), "cannot read"),
+        (("-t", TEXT, "--model", str(translating_model)), "was not trained to sum up"),
+    ):
+        result = run(*arguments)
+        assert (result.status, result.out) == (1, "") and words in result.err and result.err.count("\n") == 1
+    assert not out.exists()

@@ -1,0 +1,201 @@
+"""Answers: places in the text and nothing else, the same whatever the batch, the window or the engine."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tx.model import answering
+from tx.model.answering import LONGEST, MAX_QUESTION_PIECES, STRIDE, WINDOW, Answerer
+from tx.model.errors import CheckpointError, InputError, UsageError
+from tx.model.results import Answer
+from tx.model.runtime import Runtime
+
+TEXT = "Anna met Bob at the bridge. The bridge is old, but the water is not!\n\n桥在河上。你好 😀 to you all. At last 12 boats came."
+NOTHING = Answer("", 0, 0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def answerer(small_model: Path) -> Answerer:
+    return Answerer(small_model, engine="numpy")
+
+
+def check(context: str, answers: list[Answer], top_k: int, threshold: float) -> None:
+    """What holds of all answers."""
+    assert 1 <= len(answers) <= top_k
+    assert [a.score for a in answers] == sorted((a.score for a in answers), reverse=True)
+    assert sum(not a.text for a in answers) <= 1
+    for a in answers:
+        assert context[a.start : a.end] == a.text
+        if a.text:
+            assert a.text == a.text.strip()
+            assert any(map(str.isalnum, a.text))
+            assert a.sentence[0] <= a.start and a.end <= a.sentence[1] <= len(context)
+        else:
+            assert (a.start, a.end, a.score) == (0, 0, threshold)
+    found = [a for a in answers if a.text]
+    assert len({a.text.casefold() for a in found}) == len(found)
+    assert all(a.end <= b.start or b.end <= a.start for i, a in enumerate(found) for b in found[:i])
+
+
+CHARACTERS = st.sampled_from("ab AB.?!\n\t\r\u3000河上桥。，😀👨\u200d👩\u0301é1２\x00\u2028")
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(CHARACTERS, max_size=60), st.text(CHARACTERS, max_size=10), st.integers(1, 5))
+@example("😀😀 Anna 河上", "who", 5)
+@example("  a  ", "a", 1)
+@example("a" * 300, "b", 3)
+def test_answers_are_places_in_the_text(answerer: Answerer, context: str, question: str, top_k: int) -> None:
+    for threshold in (-math.inf, 0.0):
+        (answers,) = answerer.answer(context, [question], top_k=top_k, threshold=threshold)
+        check(context, answers, top_k, threshold)
+    words = any(map(str.isalnum, context)) and any(map(str.isalnum, question))
+    (best,) = answerer.answer(context, [question], threshold=-math.inf)[0]
+    assert bool(best.text) == words  # without a threshold there is always an answer
+
+
+@pytest.mark.parametrize("context", ["", "  \n", "?! … 😀 —", "\u200b"])
+def test_a_text_without_words_has_no_answer(answerer: Answerer, context: str) -> None:
+    assert answerer.answer(context, ["Who?", "When?"], top_k=3) == [[NOTHING], [NOTHING]]
+
+
+def test_a_question_without_words_has_no_answer(answerer: Answerer) -> None:
+    first, second, third = answerer.answer(TEXT, ["", "Who met Bob?", " ?"], threshold=-50)
+    assert first == third == [Answer("", 0, 0, -50)]
+    assert second[0].text
+    assert answerer.answer(TEXT, []) == []
+
+
+def test_no_answer_is_a_score_among_the_others(answerer: Answerer) -> None:
+    (spans,) = answerer.answer(TEXT, ["Who met Bob?"], top_k=8, threshold=-math.inf)
+    assert len(spans) > 3
+    between = (spans[1].score + spans[2].score) / 2
+    (some,) = answerer.answer(TEXT, ["Who met Bob?"], top_k=4, threshold=between)
+    assert some == [*spans[:2], Answer("", 0, 0, between), spans[2]]
+    (none,) = answerer.answer(TEXT, ["Who met Bob?"], threshold=math.inf)
+    assert [a.text for a in none] == [""]
+
+
+def test_a_score_is_the_log_odds_against_no_answer(answerer: Answerer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the weights with which the decoder looks at one window."""
+    from tx.model import spans
+
+    checkpoint = answerer.runtime.checkpoint
+    tokenizer, table = checkpoint.tokenizer, spans.piece_table(checkpoint.tokenizer)
+    ids, places = tokenizer.encode_with_places(TEXT)
+    assert len(ids) <= WINDOW
+    src, kinds, first = spans.source_pieces(
+        tokenizer.encode("Who met Bob?"), ids, table, (6,), tokenizer.encode("\t")[0], 1
+    )
+    weights = answerer.runtime.stepper(1).cross_attention([src], [[6, 1]], [kinds])[0][-1, spans.HEAD]
+    assert weights.shape == (2, len(src))
+    for answer in answerer.answer(TEXT, ["Who met Bob?"], top_k=3, threshold=-math.inf)[0]:
+        fits = [
+            math.log(weights[0, first + a] / weights[0, -1]) + math.log(weights[1, first + b] / weights[1, -1])
+            for a in range(len(ids))
+            for b in range(a, min(a + LONGEST, len(ids)))
+            if TEXT[places[a][0] : places[b][1]].strip() == answer.text
+        ]
+        assert any(answer.score == pytest.approx(fit, abs=1e-4) for fit in fits)
+
+
+def test_batches_and_engines_do_not_change_answers(
+    small_model: Path, answerer: Answerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = " ".join(f"{TEXT} Part {n} of b{n}." for n in range(4))
+    questions = [
+        "Who met Bob?",
+        "桥在哪里？",
+        "What is old, and what is not, and when did the last of all the boats come?",
+    ]
+    together = answerer.answer(long, questions, top_k=3, threshold=-math.inf)
+    for answers in together:
+        check(long, answers, 3, -math.inf)
+    alone = [answerer.answer(long, [question], top_k=3, threshold=-math.inf)[0] for question in questions]
+    torch = Answerer(Runtime(small_model, engine="torch", threads=1)).answer(
+        long, questions, top_k=3, threshold=-math.inf
+    )
+    monkeypatch.setattr(answering, "BATCH", 1)
+    single = answerer.answer(long, questions, top_k=3, threshold=-math.inf)
+    for other in (alone, torch, single):
+        for ours, theirs in zip(together, other, strict=True):
+            assert [a.score for a in ours] == pytest.approx([a.score for a in theirs], abs=1e-3)
+            assert (ours[0].start, ours[0].end) == (theirs[0].start, theirs[0].end)
+
+
+@pytest.mark.parametrize("n", [0, 1, WINDOW - 1, WINDOW, WINDOW + 1, STRIDE + WINDOW, STRIDE + WINDOW + 1, 777])
+def test_windows_cover_the_text(answerer: Answerer, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    """Each stretch of WINDOW − STRIDE pieces is whole in a window, and no window is of another's pieces only."""
+    stepper = answerer.runtime.stepper(1)
+    text = "".join("ab"[(i * i) % 7 % 2] for i in range(n))[:n]
+    ids = answerer.runtime.checkpoint.tokenizer.encode(text)
+    read: list[list[int]] = []
+    real = stepper.cross_attention
+
+    def note(src: list[list[int]], tgt: list[list[int]], kinds: list[object]) -> object:
+        read.extend(row[row.index(answerer.runtime.checkpoint.tokenizer.encode("\t")[0]) + 1 : -1] for row in src)
+        return real(src, tgt, kinds)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stepper, "cross_attention", note)
+    answerer.answer(text, ["a"])
+    assert sum(map(len, read)) >= len(ids) if n else not read
+    assert all(len(window) <= WINDOW for window in read)
+    reach = WINDOW - STRIDE
+    for start in range(0, max(1, len(ids) - reach + 1) if n else 0, 7):
+        part = ids[start : start + reach]
+        assert any(window[i : i + len(part)] == part for window in read for i in range(len(window)))
+    assert len(read) == (0 if not n else max(1, math.ceil((len(ids) - reach) / STRIDE)))
+
+
+def test_of_a_long_question_the_beginning_is_read(answerer: Answerer) -> None:
+    long = "a b" * 300
+    pieces = answerer.runtime.checkpoint.tokenizer
+    start = pieces.decode(pieces.encode(long)[:MAX_QUESTION_PIECES])
+    assert answerer.cut(long) and not answerer.cut(start)
+    assert answerer.answer(TEXT, [long], top_k=4) == answerer.answer(TEXT, [start], top_k=4)
+
+
+def test_the_sentence_around_an_answer(answerer: Answerer) -> None:
+    bounds = [(0, 9), (10, 20), (22, 30)]
+    choose = answering._choose
+    context = "Ann sang. Bob slept.\n\nAll well."
+    found = choose(context, [(2.0, 10, 13), (1.0, 4, 14), (0.5, 22, 25), (0.4, 19, 23)], 9, NOTHING, bounds)
+    assert [(a.text, a.sentence) for a in found] == [("Bob", (10, 20)), ("All", (22, 30)), ("", (0, 0))]
+    (across,) = choose(context, [(1.0, 4, 13)], 1, NOTHING, bounds)
+    assert across.text == "sang. Bob" and across.sentence == (0, 20)
+
+
+def test_words_that_come_again_are_one_answer() -> None:
+    context = "Bob. bob! Bob?"
+    candidates = [(1.0, 10, 13), (3.0, 0, 3), (2.0, 5, 8), (2.5, 3, 4), (1.5, 3, 8)]
+    found = answering._choose(context, candidates, 9, NOTHING, [])
+    assert [(a.text, a.start) for a in found] == [("Bob", 0), (". bob", 3), ("", 0)]
+
+
+@pytest.mark.parametrize(
+    ("context", "questions", "settings", "error", "words"),
+    [
+        ("a", "Who?", {}, UsageError, "questions must be a list of strings, not one str"),
+        ("a", [3], {}, UsageError, "question 1 must be a string, not int"),
+        (b"a", ["Who?"], {}, UsageError, "the text must be a string, not bytes"),
+        ("a", ["Who?"], {"top_k": 0}, UsageError, "top_k must be a whole number from 1 on, not 0"),
+        ("a", ["Who?"], {"top_k": True}, UsageError, "top_k must be"),
+        ("a\ud800", ["Who?"], {}, InputError, "the text has a lone surrogate at character 2"),
+        ("a", ["Who?", "\udfff"], {}, InputError, "question 2 has a lone surrogate at character 1"),
+    ],
+)
+def test_requests_that_make_no_sense(
+    answerer: Answerer, context: str, questions: list[str], settings: dict[str, int], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        answerer.answer(context, questions, **settings)  # type: ignore[arg-type]
+
+
+def test_a_model_that_does_not_point_is_refused(translating_model: Path) -> None:
+    with pytest.raises(CheckpointError, match="the model other was not trained to find answers"):
+        Answerer(translating_model).answer("Ann sang.", ["Who?"])
