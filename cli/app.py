@@ -25,7 +25,7 @@ EXIT_CODES = (
     "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 something was cut or looped (only with --strict), "
     "130 interrupted, 143 terminated."
 )
-HINT_DASH = 'a text that begins with "-" needs "--" before it: tx translate -- "-5 degrees"'
+HINT_DASH = 'a text that begins with "-" needs "--" before it: {} -- "-5 degrees"'
 
 # UsageError of the command-line parser, in whichever of its two homes (click, or typer's own copy) typer has it.
 ParserError: Any = typer.BadParameter.__base__
@@ -69,7 +69,7 @@ class _Command(_PlainParams, TyperCommand):
             elif token.startswith("-") and not token.startswith("--"):
                 for place, letter in enumerate(token[1:], 2):
                     if f"-{letter}" in valued and token[place:]:
-                        message = f"-{letter} needs a space before its value; {HINT_DASH}"
+                        message = f"-{letter} needs a space before its value; {HINT_DASH.format(ctx.command_path)}"
                         raise ParserError(message, ctx=ctx)
                     if f"-{letter}" not in flags:
                         if f"-{letter}" in valued:
@@ -111,13 +111,16 @@ def _group(text: str, **settings: Any) -> typer.Typer:
 
 
 app = _group(
-    """Translation by one small Transformer, offline.
+    """Translates texts, sums them up and finds answers in them: one small Transformer, offline.
 
     \b
     Examples:
       tx translate "I love NLP"
       echo "我们明天在哪里见面？" | tx translate
-      tx translate -i letter.txt -o letter.zh.txt
+      tx summarize article.txt
+      git log -50 | tx summarize --sentences 3
+      tx qa "Who wrote it?" article.txt
+      man tar | tx qa "What does --exclude do?"
       tx evaluate translate dev.tsv
     """
 )
@@ -126,8 +129,9 @@ evaluation = _group(
 
     \b
     Examples:
-      tx evaluate translate dev.tsv
-      tx evaluate translate dev.tsv --from en --to zh --limit 200
+      tx evaluate translate dev.tsv --from en --to zh
+      tx evaluate summarize articles.jsonl --limit 200
+      tx evaluate qa questions.jsonl.gz --json
     """
 )
 app.add_typer(evaluation, name="evaluate")
@@ -150,6 +154,7 @@ Beam = Annotated[
 BatchSize = Annotated[
     Text, typer.Option("--batch-size", metavar="N", help="Segments computed at once, same result (default: 32).")
 ]
+Limit = Annotated[Text, typer.Option("--limit", metavar="N", help="Use the first N lines only.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 Threads = Annotated[
     Text,
@@ -256,7 +261,7 @@ def translate(
     )
 
 
-@app.command(cls=_Command, epilog=EXIT_CODES, hidden=True)  # until the default weights are trained for it
+@app.command(cls=_Command, epilog=EXIT_CODES)
 def summarize(
     files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="File; - is the standard input.")] = None,
     texts: Annotated[
@@ -267,7 +272,9 @@ def summarize(
         Text,
         typer.Option("--sentences", metavar="N", help="At most N sentences (default: 3 where they are extracted)."),
     ] = None,
-    extract: Annotated[bool, typer.Option("--extract", help="Whole sentences of the text, in order.")] = False,
+    extract: Annotated[
+        bool, typer.Option("--extract", help="Whole sentences of the text, in order (default with a length).")
+    ] = False,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="In the model's own words.")] = False,
     output: Annotated[
         Text, typer.Option("-o", "--output", metavar="FILE", help="Write here; the file appears when it is complete.")
@@ -289,8 +296,18 @@ def summarize(
       git log -50 | tx summarize --sentences 3
       tx summarize --words 40 --json a.txt b.txt
 
-    A summary is never longer than its text and ends where a sentence ends. A long text is read in parts, which is said on
-    the standard error.
+    A summary is never longer than its text and ends where a sentence ends. A long text is read in parts, a very long one in
+    those that have most in common with all of it; this is said on the standard error. Of a web page (HTML) the text is
+    read. Of several files each summary has the file's name above it. Without text there is no summary, and no error.
+
+    \b
+    --json prints for each text:
+      name      the file, "stdin" or "argument 1"
+      summary   the summary; inside a sentence line breaks are spaces, and after one without a mark is one
+      spans     where these stand in the text: start and end in characters (none of a web page or of other words)
+      parts     in how many parts the text was read, or (with skimmed) would have been
+      flags     parts, skimmed (only some of them were read), cut (the length limit was reached), looped (a repetition
+                was removed), copied (the text is one sentence or has no letters), html
     """
     from . import summarize as command
 
@@ -312,16 +329,23 @@ def summarize(
     )
 
 
-@app.command(cls=_Command, epilog=EXIT_CODES, hidden=True)  # until the default weights are trained for it
+@app.command(cls=_Command, epilog=EXIT_CODES)
 def qa(
     question: Annotated[Text, typer.Argument(metavar="QUESTION", help="The question.")] = None,
     file: Annotated[Text, typer.Argument(metavar="FILE", help="The text; - is the standard input.")] = None,
     context: Annotated[Text, typer.Option("-c", "--context", metavar="TEXT", help="The text itself.")] = None,
     questions: Annotated[
-        list[str] | None, typer.Option("-q", "--question", metavar="QUESTION", help="A question; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "-q", "--question", metavar="QUESTION", help="A question; may be repeated. The first argument is then FILE."
+        ),
     ] = None,
-    questions_file: Annotated[Text, typer.Option("--questions", metavar="FILE", help="Questions, one a line.")] = None,
-    top_k: Annotated[Text, typer.Option("--top-k", metavar="N", help="The N best answers, with scores.")] = None,
+    questions_file: Annotated[
+        Text, typer.Option("--questions", metavar="FILE", help="Questions, one a line; - is the standard input.")
+    ] = None,
+    top_k: Annotated[
+        Text, typer.Option("--top-k", metavar="N", help="Up to N different answers, best first, with scores.")
+    ] = None,
     threshold: Annotated[
         Text, typer.Option("--threshold", metavar="X", help="Score from which on a span is an answer (default: 0).")
     ] = None,
@@ -330,7 +354,7 @@ def qa(
     ] = None,
     model: Model = None,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No warnings, no notes.")] = False,
     encoding: Encoding = "utf-8",
     engine: Engine = "auto",
     threads: Threads = None,
@@ -343,10 +367,32 @@ def qa(
     Examples:
       tx qa "Who wrote it?" article.txt
       man tar | tx qa "What does --exclude do?"
+      tx qa "Who came?" -c "Anna and Bob came." --top-k 2
       tx qa -q "Who?" -q "When?" report.txt --json
 
-    An answer is a verbatim part of the text; --json gives its start and end in characters. Its score is the logarithm of
-    the odds that it answers rather than nothing does. Where no span reaches the threshold, the answer is empty and the exit code 0.
+    An answer is a verbatim part of the text, up to some 30 words long. One line for each question, in order (with --top-k
+    one for each answer: its score, a tab, the answer), line breaks as spaces. On a terminal the sentence that it stands
+    in follows, of a long one what is around it.
+
+    The score says how much better the answer is than no answer: the natural logarithm of the odds of where it starts plus
+    that of where it ends. It can be compared between questions and texts. Where no answer reaches --threshold, an empty
+    line is printed, a note on the standard error says so, and the exit code is 0. A higher threshold gives fewer and
+    surer answers, with -inf there is always one; but none in a text, and none to a question, without letters or digits.
+
+    A text may be of any length. It is read in overlapping parts of some 65 words (or 140 Chinese characters). Of more than
+    64, which are some 1,400 words, the 64 that share most words with the question are read; a note on the standard error
+    says when. Of a question the first 100 pieces (some 55 words) are read.
+
+    \b
+    What --json gives for each answer:
+      question, answer   an empty answer means that none was found
+      start, end         where it stands, in characters of the decoded text, line
+                         ends as they are, without a byte order mark at its start
+      score              of an empty answer, the threshold (null if that is infinite)
+      sentence           the whole sentence, or sentences, that it stands in
+      sentence_start     where that starts
+      windows_read       how many parts of the text were read,
+      windows            and how many there are; 0 where there is nothing to find
     """
     from . import qa as command
 
@@ -377,7 +423,7 @@ def evaluate_translate(
     model: Model = None,
     beam: Beam = None,
     batch_size: BatchSize = None,
-    limit: Annotated[Text, typer.Option("--limit", metavar="N", help="Use the first N lines only.")] = None,
+    limit: Limit = None,
     as_json: Json = False,
     threads: Threads = None,
     device: Device = "cpu",
@@ -393,15 +439,112 @@ def evaluate_translate(
       tx evaluate translate dev.tsv
       tx evaluate translate dev.tsv --from en --to zh --limit 200
     """
-    from . import commands
+    from . import evaluate
 
-    return commands.evaluate_translate(
+    return evaluate.translate(
         path,
         source=source,
         target=target,
         model=model,
         beam=beam,
         batch_size=batch_size,
+        limit=limit,
+        as_json=as_json,
+        threads=threads,
+        device=device,
+        engine=engine,
+    )
+
+
+@evaluation.command("summarize", cls=_Command, epilog=EXIT_CODES)
+def evaluate_summarize(
+    path: Annotated[
+        str, typer.Argument(metavar="FILE.jsonl", help="JSON objects with text and summary, one a line; may be .gz.")
+    ],
+    words: Annotated[Text, typer.Option("--words", metavar="N", help="At most N words.")] = None,
+    sentences: Annotated[Text, typer.Option("--sentences", metavar="N", help="At most N sentences.")] = None,
+    extract: Annotated[bool, typer.Option("--extract", help="Whole sentences of the text, in order.")] = False,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="In the model's own words.")] = False,
+    model: Model = None,
+    limit: Limit = None,
+    as_json: Json = False,
+    threads: Threads = None,
+    device: Device = "cpu",
+    engine: Engine = "auto",
+    debug: Debug = False,
+) -> int:
+    """Prints ROUGE-1, -2 and -L of summaries.
+
+    Beside them that of LEAD, the beginning of each text, and of LexRank, both cut to the length of our summary. A Chinese
+    character counts as a word, in a length as half of one. Also the share of numbers and capitalised words in the
+    summaries that their texts do not have.
+
+    \b
+    Examples:
+      tx evaluate summarize articles.jsonl
+      tx evaluate summarize articles.jsonl.gz --extract --words 40 --json
+    """
+    from . import evaluate
+
+    return evaluate.summarize(
+        path,
+        words=words,
+        sentences=sentences,
+        extract=extract,
+        rewrite=rewrite,
+        model=model,
+        limit=limit,
+        as_json=as_json,
+        threads=threads,
+        device=device,
+        engine=engine,
+    )
+
+
+@evaluation.command("qa", cls=_Command, epilog=EXIT_CODES)
+def evaluate_qa(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE.jsonl",
+            help="JSON objects with context, question and answer, one a line; may be .gz.",
+        ),
+    ],
+    threshold: Annotated[
+        Text,
+        typer.Option("--threshold", metavar="X", help="Score from which on a span is an answer (default: all are)."),
+    ] = None,
+    among: Annotated[
+        Text,
+        typer.Option("--among", metavar="WORDS", help="Ask of texts of so many words: hide each context among others."),
+    ] = None,
+    model: Model = None,
+    limit: Limit = None,
+    as_json: Json = False,
+    threads: Threads = None,
+    device: Device = "cpu",
+    engine: Engine = "auto",
+    debug: Debug = False,
+) -> int:
+    """Prints exact match and F1 of answers.
+
+    They are computed as in SQuAD's script, for Chinese questions as in CMRC's. An answer is "" where the context has
+    none; a list "answers" has all that are right. With --among the other contexts of the file that have none of the
+    right answers stand before and after the true one, the same ones in each run.
+
+    \b
+    Examples:
+      tx evaluate qa questions.jsonl
+      tx evaluate qa questions.jsonl.gz --threshold 0 --json
+      tx evaluate qa questions.jsonl --among 3000 --limit 200
+    """
+    from . import evaluate
+
+    return evaluate.qa(
+        path,
+        threshold=threshold,
+        among=among,
+        model=model,
         limit=limit,
         as_json=as_json,
         threads=threads,
@@ -439,7 +582,8 @@ def run(arguments: Sequence[str]) -> int:
     except ParserError as error:
         path = error.ctx.command_path if error.ctx else name
         rejected = getattr(error, "option_name", None)
-        hints = [HINT_DASH] if rejected and "evaluate" not in path and _is_text(rejected, arguments) else []
+        hint = HINT_DASH.format(path if " " in path else f"{path} translate")
+        hints = [hint] if rejected and "evaluate" not in path and _is_text(rejected, arguments) else []
         hints.append(f"see {path} --help")
         complain(f"{error.format_message()} ({'; '.join(hints)})")
         return ExitStatus.USAGE

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..model.errors import TxError, UsageError
+from ..model.errors import UsageError
 from .text_io import DEVICES, ENGINES, ExitStatus, Line, Output, check_encoding, complain, open_sources
 
 if TYPE_CHECKING:
@@ -194,57 +194,3 @@ def _as_json(line: Line, result: Translation | None, source: str | None, target:
     }
     record["score"] = round(record["score"], 4) if math.isfinite(record["score"]) else None
     return json.dumps(record, ensure_ascii=False) + "\n"
-
-
-def evaluate_translate(
-    path: str,
-    *,
-    source: str | None,
-    target: str | None,
-    model: str | None,
-    beam: str | None,
-    batch_size: str | None,
-    limit: str | None,
-    as_json: bool,
-    threads: str | None,
-    device: str,
-    engine: str,
-) -> ExitStatus:
-    """`tx evaluate translate`: BLEU and chrF of every asked direction, each with the signature of sacreBLEU."""
-    refuse_empty(**{"from": source, "to": target, "model": model})
-    beam_size = whole_number("--beam", beam, 1, 64)
-    rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
-    first = whole_number("--limit", limit, 1, 10**9)
-    n_threads = whole_number("--threads", threads, 1, 1024)
-    from ..model.threads import blas_threads
-
-    try:
-        with blas_threads(n_threads):  # it imports NumPy
-            import sacrebleu  # noqa: F401 - asked for before the model is loaded, to fail at once
-    except ModuleNotFoundError:
-        raise TxError('scores need sacrebleu: pip install "tx-transformer[eval]"') from None
-    with Output(None) as out:
-        translator = load_translator(model, device, n_threads, engine)
-        pairs = [p for p in translator.pairs if source in (None, p[0]) and target in (None, p[1])]
-        if not pairs:
-            known = ", ".join(f"{a} to {b}" for a, b in translator.pairs)
-            asked = f"from {source or 'any language'} to {target or 'any language'}"
-            raise UsageError(f"this model does not translate {asked}, but {known}")
-        from ..model.evaluation import evaluate_translation
-
-        gc.enable()
-        for pair in pairs:
-            scores = evaluate_translation(translator, path, pair[0], pair[1], beam_size, rows, first)
-            record = {"from": pair[0], "to": pair[1], **scores}
-            out.write(json.dumps(record, ensure_ascii=False) + "\n" if as_json else _score_report(path, record))
-    return ExitStatus.OK
-
-
-def _score_report(path: str, record: dict[str, Any]) -> str:
-    """Three lines for people: what was measured, and two scores with the settings that they depend on."""
-    signatures = record["signatures"]
-    return (
-        f"{record['from']} to {record['to']}: {path}, {record['n']} lines in {record['seconds']:.1f} s\n"
-        f"  BLEU {record['bleu']:.1f}  {signatures['bleu']}\n"
-        f"  chrF {record['chrf']:.1f}  {signatures['chrf']}\n"
-    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
+import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,13 @@ from .commands import number, refuse_empty, runtime_settings, whole_number
 from .text_io import ExitStatus, Output, check_encoding, complain, open_sources, read_whole
 
 if TYPE_CHECKING:
+    from ..model.answering import Found
     from ..model.results import Answer
+
+SHOWN = 3 * 80 - 4  # columns of a terminal that an answer's sentence may take, its indentation and two "…" left out
+FAR = (
+    4 * SHOWN
+)  # characters from the answer: more than that many columns hold, marks and spaces that take none included
 
 SHORT_HELP = """\
 usage: tx qa QUESTION [FILE|-] [options]
@@ -71,23 +79,33 @@ def qa(
         from ..model.answering import MAX_QUESTION_PIECES, THRESHOLD, Answerer
 
         answerer = Answerer(model, **settings)
-        found = answerer.answer(text, asked, top_k=best, threshold=THRESHOLD if least is None else least)
-        for one, answers in zip(asked, found, strict=True):
+        results = answerer.search(text, asked, top_k=best, threshold=THRESHOLD if least is None else least)
+        terminal = output is None and _on_terminal()
+        for one, found in zip(asked, results, strict=True):
             if not quiet and answerer.cut(one):
                 complain(
                     f"only the first {MAX_QUESTION_PIECES} pieces of the question were read: {one[:40]}…",
                     kind="warning",
                 )
             if as_json:
-                out.write("".join(_as_json(one, text, answer) for answer in answers))
+                out.write("".join(_as_json(one, text, answer, found) for answer in found.answers))
+            elif terminal:
+                out.write(_for_terminal(text, found.answers, best > 1))
             else:
-                out.write(_as_text(text, answers, best > 1, output is None and _colour()))
-            if not answers[0].text and not quiet:
+                out.write("".join(_line(answer, " ".join(answer.text.split()), best > 1) for answer in found.answers))
+            if not found.answers[0].text and not quiet:
                 complain(f"no answer found in the text{'' if len(asked) == 1 else f' to: {one}'}", kind="note")
+        partly = [found for found in results if 0 < found.read < found.windows]
+        if partly and not quiet:
+            read, windows = partly[0].read, partly[0].windows
+            complain(
+                f"of {windows} parts of the text the {read} that share most words with the question were read",
+                kind="note",
+            )
     return ExitStatus.OK
 
 
-def _as_json(question: str, context: str, answer: Answer) -> str:
+def _as_json(question: str, context: str, answer: Answer, found: Found) -> str:
     record: dict[str, Any] = {
         "question": question,
         "answer": answer.text,
@@ -95,33 +113,59 @@ def _as_json(question: str, context: str, answer: Answer) -> str:
         "end": answer.end,
         "score": round(answer.score, 4) if math.isfinite(answer.score) else None,
         "sentence": context[slice(*answer.sentence)],
-        "context": context,
+        "sentence_start": answer.sentence[0],
+        "windows_read": found.read,
+        "windows": found.windows,
     }
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-def _as_text(context: str, answers: Sequence[Answer], scores: bool, colour: bool) -> str:
-    """A line for each answer: the score before it if there are several, on a terminal its sentence under it."""
+def _line(answer: Answer, text: str, scores: bool) -> str:
+    return f"{answer.score:.2f}\t{text}\n" if scores else text + "\n"
+
+
+def _for_terminal(context: str, answers: Sequence[Answer], scores: bool) -> str:
+    """A line for each answer, and under it its sentence with the answer in it; of a long one what is around the answer."""
+    emphasis, normal = ("\x1b[1;4m", "\x1b[0m") if _colour() else ("", "")
     lines = []
     for answer in answers:
-        text = _one_line(answer.text)
-        lines.append(f"{answer.score:.2f}\t{text}" if scores else text)
-        if colour and answer.text:
+        text = _printable(answer.text)
+        lines.append(_line(answer, text, scores))
+        if answer.text:
             first, last = answer.sentence
-            before, after = context[first : answer.start], context[answer.end : last]
-            lines.append(f"  {_printable(before)}\x1b[1;4m{_printable(answer.text)}\x1b[0m{_printable(after)}")
-    return "".join(line + "\n" for line in lines)
+            room = max(SHOWN - _columns(text), 40)
+            before = _printable(context[max(first, answer.start - FAR) : answer.start])
+            after = _printable(context[answer.end : min(last, answer.end + FAR)])
+            left = max(room // 2, room - _columns(after))
+            shown_before = _end_of(before, left)
+            shown_after = _end_of(after[::-1], room - _columns(shown_before))[::-1]
+            start = "…" if len(shown_before) < len(before) or answer.start - first > FAR else ""
+            end = "…" if len(shown_after) < len(after) or last - answer.end > FAR else ""
+            lines.append(f"  {start}{shown_before}{emphasis}{text}{normal}{shown_after}{end}\n")
+    return "".join(lines)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _end_of(text: str, columns: int) -> str:
+    """As much of the end of the text as takes no more columns of a terminal."""
+    start = len(text)
+    while start and (columns := columns - _columns(text[start - 1])) >= 0:
+        start -= 1
+    return text[start:]
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal the text takes; Han and emoji take two."""
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else unicodedata.combining(c) == 0 for c in text)
 
 
 def _printable(text: str) -> str:
-    """The text on one line of a terminal: white space as spaces, nothing that would control it."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "" for c in text)
+    """The text on one line of a terminal: each white space as one space, nothing that would control it."""
+    return re.sub(" +", " ", "".join(c if c.isprintable() else " " if c.isspace() else "" for c in text))
+
+
+def _on_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _colour() -> bool:
-    on_terminal = sys.stdout is not None and sys.stdout.isatty()
-    return on_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

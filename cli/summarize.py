@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..model.errors import UsageError
 from .commands import refuse_empty, runtime_settings, whole_number
-from .text_io import ExitStatus, Output, check_encoding, complain, open_sources, read_whole
+from .text_io import ExitStatus, Output, check_encoding, complain, one_line, open_sources, read_whole
+
+if TYPE_CHECKING:
+    from ..model.results import Summary
 
 SHORT_HELP = """\
 usage: tx summarize [FILE|-]... [options]
@@ -21,10 +24,13 @@ tx summarize --help says more.
 """
 
 WARNINGS = {
-    "parts": "the text is longer than the model reads at once; it was read in {} parts",
+    "parts": "the text is longer than the model reads at once; it was read in {parts} parts",
+    "skimmed": "the text is longer than the model reads at once; of its {parts} parts it read {read}",
     "cut": "a part of the summary reached the length limit",
     "looped": "the summary repeated itself; the repetition was removed",
 }
+HTML = "this is a web page; its text was read, without the tags"
+NOTHING = "there is no text to sum up"
 
 
 def summarize(
@@ -60,25 +66,50 @@ def summarize(
         return ExitStatus.USAGE
     sources = open_sources(texts, ()) if texts else open_sources((), names)
     with Output(output) as out:
-        from ..model.summarizing import REWRITES, Summarizer
+        from ..model.summarizing import MAX_PARTS, Summarizer
 
         summarizer = Summarizer(model, **settings)
-        in_sentences = extract or not (rewrite or REWRITES)
-        for source in sources:
+        way = True if extract else False if rewrite else None
+        for number, source in enumerate(sources):
             text = read_whole(source, encoding)
-            summary = summarizer.summarize(text, words=most_words, sentences=most_sentences, extract=in_sentences)
+            page = _page(text)
+            summary = summarizer.summarize(
+                text if page is None else page, words=most_words, sentences=most_sentences, extract=way
+            )
             if as_json:
-                record: dict[str, Any] = {
-                    "name": source.name,
-                    "summary": summary.text,
-                    "spans": [list(span) for span in summary.spans],
-                    "parts": summary.parts,
-                    "flags": list(summary.flags),
-                }
-                out.write(json.dumps(record, ensure_ascii=False) + "\n")
+                out.write(_as_json(source.name, summary, page is not None))
             else:
+                if len(files) > 1:  # as head and tail do
+                    out.write(f"{chr(10) if number else ''}==> {one_line(source.name)} <==\n")
                 out.write(summary.text + "\n" if summary.text else "")
-            for flag in summary.flags:
-                if flag in WARNINGS and not quiet:
-                    complain(f"{source.name}: {WARNINGS[flag].format(summary.parts)}", kind="note")
+            if not quiet:
+                for note in _notes(summary, page is not None, MAX_PARTS):
+                    complain(f"{source.name}: {note}", kind="note")
     return ExitStatus.OK
+
+
+def _page(text: str) -> str | None:
+    """The text of a web page; None if this is none."""
+    if not text[:200].lstrip().startswith("<"):
+        return None
+    from . import web_page
+
+    return web_page.text_of(text) if web_page.is_html(text) else None
+
+
+def _notes(summary: Summary, html: bool, most: int) -> list[str]:
+    flags = set(summary.flags) - ({"parts"} if "skimmed" in summary.flags else set())
+    read = f"the {most} with most in common" if summary.spans else "what has most in common with all"
+    notes = [note.format(parts=summary.parts, read=read) for flag, note in WARNINGS.items() if flag in flags]
+    return ([HTML] if html else []) + notes + ([] if summary.text else [NOTHING])
+
+
+def _as_json(name: str, summary: Summary, page: bool) -> str:
+    record: dict[str, Any] = {
+        "name": name,
+        "summary": summary.text,
+        "spans": [] if page else [list(span) for span in summary.spans],
+        "parts": summary.parts,
+        "flags": [*summary.flags, *(["html"] if page else [])],
+    }
+    return json.dumps(record, ensure_ascii=False) + "\n"

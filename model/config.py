@@ -15,6 +15,10 @@ from .errors import ConfigError
 
 T = TypeVar("T")
 
+POINTING_HEAD = (
+    0  # of the last decoder layer's cross-attention: where it looks is what is copied, or where an answer is
+)
+
 _CHOICES = {
     "norm": ("layer", "rms"),
     "activation": ("relu", "gelu", "gelu_tanh", "silu"),
@@ -73,9 +77,8 @@ class ModelConfig:
     share_embeddings: bool = True  # one table for source and target pieces
     tie_output: bool = True  # the output layer is the target embedding, transposed
     logits_bias: bool = False
-    n_segments: int = (
-        0  # kinds of source pieces, each with a vector added to its embedding (Devlin et al. 2019); 0: none
-    )
+    n_segments: int = 0  # kinds of source pieces, for each a vector added to the embedding (Devlin et al. 2019)
+    pointer_generator: bool = False  # P = g · P_vocab + (1 − g) · attention to the source (See et al. 2017, eq. 9)
     decoder_autoregression: str = "attention"  # attention | ssru (Kim et al. 2019)
 
     def __post_init__(self) -> None:
@@ -92,6 +95,8 @@ class ModelConfig:
             raise ConfigError(f"norm_eps must be between 0 and 1, not {self.norm_eps}")
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ConfigError("share_embeddings needs src_vocab_size = tgt_vocab_size")
+        if self.pointer_generator and self.src_vocab_size != self.tgt_vocab_size:
+            raise ConfigError("pointer_generator needs one vocabulary: src_vocab_size = tgt_vocab_size")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ConfigError(f"sinusoidal positions need an even d_model, not {self.d_model}")
         if self.positions == "relative" and (self.relative_buckets % 4 or self.relative_max_distance < 4):

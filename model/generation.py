@@ -23,9 +23,10 @@ import numpy.typing as npt
 from .config import GenerationConfig, SpecialIds
 from .errors import TxError
 from .results import Hypothesis
+from .rules import FloatArray, IntArray, LogitsRule, MinLength, NoRepeatNgram, OnlySpans, Suppress
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float32]
+__all__ = ["LogitsRule", "OnlySpans", "Stepper", "generate"]
+
 DoubleArray = npt.NDArray[np.float64]
 
 # What counts as a loop: the last pieces are one n-gram, n ≤ LOOP_NGRAM, at least LOOP_REPEATS times in a row and over
@@ -38,69 +39,15 @@ LOOP_PIECES = 8
 class Stepper(Protocol):
     """An engine that runs the decoder one piece at a time. Its state is opaque to the search."""
 
-    def start(self, src: Sequence[Sequence[int]], beams: int) -> Any:
-        """Encodes the sources; the state has len(src) · beams rows, row b · beams + k for beam k of source b."""
+    def start(self, src: Sequence[Sequence[int]], beams: int, kinds: Sequence[Any] | None = None) -> Any:
+        """Encodes the sources; the state has len(src) · beams rows, row b · beams + k for beam k of source b. `kinds` are
+        arrays of the kinds of the source pieces, where the model distinguishes some."""
 
     def step(self, ids: IntArray, state: Any) -> FloatArray:
         """Feeds one piece to each row, ids [rows]; returns logits [rows, V], which the search may overwrite."""
 
     def reorder(self, state: Any, rows: IntArray) -> Any:
         """The state whose row i is row rows[i] of the given one: rows are kept, repeated or dropped."""
-
-
-class LogitsRule(Protocol):
-    """A restriction of the search. Rules keep nothing between calls, so beams can be reordered freely."""
-
-    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
-        """Changes logits [rows, V] in place, given the pieces so far, ids [rows, T] (without the prefix), and the
-        position in `src` of each row's source, sentences [rows]."""
-
-
-class Suppress:
-    """The given ids are never produced."""
-
-    def __init__(self, ids: Sequence[int]) -> None:
-        self.ids = np.asarray(sorted(set(ids)), dtype=np.int64)
-
-    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
-        logits[:, self.ids] = -np.inf
-
-
-class MinLength:
-    """No end piece before `length` pieces of output (the end piece not counted)."""
-
-    def __init__(self, length: int, eos: int) -> None:
-        self.length, self.eos = length, eos
-
-    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
-        if ids.shape[1] < self.length:
-            logits[:, self.eos] = -np.inf
-
-
-class NoRepeatNgram:
-    """No n pieces occur twice in one output."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-
-    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
-        n, length = self.n, ids.shape[1]
-        if length < n:
-            return
-        ngrams = np.lib.stride_tricks.sliding_window_view(ids, n, axis=1)  # [rows, T - n + 1, n]
-        tail = ids[:, length - n + 1 :]  # the n - 1 pieces that the next one would complete
-        rows, starts = np.nonzero((ngrams[:, :, :-1] == tail[:, None, :]).all(axis=2))
-        logits[rows, ngrams[rows, starts, -1]] = -np.inf
-
-
-class OnlyFromSource:
-    """What is forbidden in the output for each source: forbidden [sources, V], True for pieces that may not come."""
-
-    def __init__(self, forbidden: npt.NDArray[np.bool_]) -> None:
-        self.forbidden = forbidden
-
-    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
-        logits[self.forbidden[sentences]] = -np.inf
 
 
 def generate(
@@ -112,17 +59,23 @@ def generate(
     prefix: Sequence[int],
     n_best: int = 1,
     rules: Sequence[LogitsRule] = (),
+    kinds: Sequence[Any] | None = None,
+    renormalise: bool = True,
+    patient: bool = False,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best outputs for each source, best first; fewer where the search found fewer.
 
     `src` rows hold piece ids, end piece included. The pieces of `prefix` (`special.decoder_start` if it is empty) are
-    fed first and their probabilities do not count. `rules` come on top of those that `config` asks for.
+    fed first and their probabilities do not count. `rules` come on top of those that `config` asks for; without
+    `renormalise` they only limit the choice: the probabilities are those before them, and of what they allow do not sum
+    to one. `kinds` are the kinds of the source pieces, where the model distinguishes some.
 
     Beam search (`config.sample` false; the beam is at least `n_best` wide): of the 2K best continuations of a
     sentence, end pieces among the first K finish a hypothesis, and the K best of the others go on. A sentence is done
     when K hypotheses have finished or looped, so a beam of one is greedy search; or sooner, when no live hypothesis
     can still enter the n best. That bound is exact: log p only falls, so a live hypothesis with Σ log p = L ends with
     a score of at most L / limit^α (for α < 0: L / (length + 1)^α). Ties go to the lower beam, then to the lower id.
+    A `patient` search goes by the bound alone: where rules allow little, K unlikely hypotheses may soon have finished.
 
     Sampling draws `n_best` outputs and returns the different ones. `temperature`, then `top_k`, then `top_p` (pieces
     tied with the last one that is in are in too) shape the draw only: log_prob and score stay those of the model, the
@@ -139,16 +92,19 @@ def generate(
         raise ValueError(f"n_best must be at least 1, not {n_best}")
     if not src:
         return []
-    every_rule = [*_rules(config, special), *rules]
-    search = _Search(src, config, special, n_best)
-    state = stepper.start(src, len(search.total) // len(src))
+    own_rules = _rules(config, special)
+    search = _Search(src, config, special, n_best, patient)
+    state = stepper.start(src, len(search.total) // len(src), kinds)
     for piece in prefix or [special.decoder_start]:
         logits = stepper.step(np.full(len(search.total), piece, dtype=np.int64), state)
     while True:
         logits = np.require(logits, np.float32, ["C", "W"])
-        for rule in every_rule:
+        for rule in own_rules:
             rule(search.ids, search.sentences, logits)
-        rows = search.advance(logits)
+        norm = None if renormalise else log_sum_exp(logits)
+        for rule in rules:
+            rule(search.ids, search.sentences, logits)
+        rows = search.advance(logits, norm)
         if not rows.size:
             return [_rank(found, n_best) for found in search.found]
         if len(rows) != len(logits) or (rows != np.arange(len(rows))).any():
@@ -180,9 +136,9 @@ class _Search:
     sentence or, when sampling, one draw (width 1). A row with total = -inf holds no hypothesis."""
 
     def __init__(
-        self, src: Sequence[Sequence[int]], config: GenerationConfig, special: SpecialIds, n_best: int
+        self, src: Sequence[Sequence[int]], config: GenerationConfig, special: SpecialIds, n_best: int, patient: bool
     ) -> None:
-        self.config, self.eos, self.n_best = config, special.eos, n_best
+        self.config, self.eos, self.n_best, self.patient = config, special.eos, n_best, patient
         self.width = 1 if config.sample else max(config.beam_size, n_best)
         draws = n_best if config.sample else 1
         rows = len(src) * draws * self.width
@@ -202,11 +158,13 @@ class _Search:
             seed = config.seed % 2**64
             self.random = [np.random.default_rng((seed, h, draw)) for h in hashes for draw in range(draws)]
 
-    def advance(self, logits: FloatArray) -> IntArray:
-        """Adds one piece to every hypothesis, given logits [rows, V] after the rules. Closes what has come to an end
-        and drops the groups that are done. Returns the old row that each of the new rows comes from."""
-        norm = _log_sum_exp(logits)
-        stuck = np.isneginf(norm)  # nothing is allowed
+    def advance(self, logits: FloatArray, norm: DoubleArray | None = None) -> IntArray:
+        """Adds one piece to every hypothesis, given logits [rows, V] after the rules and log Σ exp of all that counts
+        [rows], by default of these logits. Closes what has come to an end and drops the groups that are done. Returns the
+        old row that each of the new rows comes from."""
+        highest = log_sum_exp(logits) if norm is None else logits.max(axis=1)
+        norm = highest if norm is None else norm
+        stuck = np.isneginf(highest)  # nothing is allowed
         for row in np.flatnonzero(stuck & np.isfinite(self.total)).tolist():
             self._close(row, self.ids[row], self.total[row], finished=False)
         norm[stuck] = 0.0
@@ -309,7 +267,9 @@ class _Search:
     def _keep_unfinished(self) -> IntArray:
         """Drops the groups that are done; returns the rows that stay."""
         live = self.total.reshape(-1, self.width).max(axis=1)  # the best live Σ log p of each group
-        done = np.isneginf(live) | (self.n_ended >= self.width)
+        done = np.isneginf(live)
+        if not self.patient:
+            done |= self.n_ended >= self.width
         for group in np.flatnonzero(~done & (self.n_ended >= self.n_best)):
             sentence = self.sentences[group * self.width]
             scores = sorted((h.score for h in self.found[sentence] if h.finished), reverse=True)
@@ -324,7 +284,7 @@ class _Search:
         return rows
 
 
-def _log_sum_exp(logits: FloatArray) -> DoubleArray:
+def log_sum_exp(logits: FloatArray) -> DoubleArray:
     """log Σ exp of each row, [rows]; -inf for a row that is -inf throughout."""
     highest = logits.max(axis=1, keepdims=True)
     if not (highest < np.inf).all():  # also false for NaN

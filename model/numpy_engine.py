@@ -3,8 +3,9 @@
 Read from top to bottom: the formulas, the state that lets a decoder go piece by piece, and the model that puts them
 together. Letters are the paper's: B sentences, H heads, D = d_k = d_v components a head, T queries and S keys (in
 cross-attention the pieces of the target and of the source). A matrix W is stored [n_out, n_in], which is the paper's Wᵀ:
-what the paper writes x W is `linear(x, W)`. All arithmetic is float32: factors are Python floats, because a float64 number of NumPy's would turn whole
-arrays into float64. It computes what `transformer.Transformer` computes, and needs no PyTorch.
+what the paper writes x W is `linear(x, W)`. All arithmetic is float32: factors are Python floats, because a float64
+number of NumPy's would turn whole arrays into float64. It computes what `transformer.Transformer` computes, and needs no
+PyTorch.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .config import ModelConfig
+from .config import POINTING_HEAD, ModelConfig
 from .results import Attentions
 
 Array = np.ndarray[Any, Any]
@@ -99,6 +100,25 @@ def rms_norm(x: Array, g: Array, eps: float) -> Array:
 def sigmoid(x: Array) -> Array:
     """σ(x) = 1 / (1 + e^−x). Below −87, where e^−x would overflow, it stays at 10⁻³⁸."""
     return np.asarray(1.0 / (1.0 + np.exp(-np.maximum(x, -87.0))))
+
+
+def mixture(logits: Array, gate: Array, weights: Array, src: Array) -> Array:
+    """log P with P = g · softmax(logits) + (1 − g) · Σ_{s: src_s = piece} weights_s and g = σ(gate): the pointer-generator
+    of See et al. 2017, eq. 9, with g for their p_gen.
+
+    logits [B, T, V], gate [B, T, 1], weights [B, T, S], src [B, S] → [B, T, V], in the place of the logits. Only at the
+    pieces of the source is there more than the first term.
+    """
+    top = np.maximum.reduce(logits, axis=-1, keepdims=True)
+    e = logits - top
+    np.exp(e, out=e)
+    log_p = logits
+    log_p -= top + np.log(np.add.reduce(e, axis=-1, keepdims=True)) + np.logaddexp(0.0, -gate)  # = −log g
+    same = (src[:, :, None] == src[:, None]).astype(np.float32)  # a piece may stand in the source more than once
+    copied = np.log(np.maximum(weights @ same, 1e-30)) - np.logaddexp(0.0, gate)  # a masked piece has no logarithm
+    at = np.arange(len(src))[:, None, None], np.arange(logits.shape[1])[:, None], src[:, None]
+    log_p[at] = np.logaddexp(log_p[at], copied)
+    return log_p
 
 
 # erfc(z) ≈ e^(−z²) Σ a_k t^k with t = 1 / (1 + 0.42 z), k = 1 … 8: the form of Abramowitz & Stegun 1964, 7.1.26. The
@@ -229,13 +249,15 @@ class State:
 
     cross: for each layer keys and values of the memory [2, B, H, S, D], once for all beams of a sentence.
     past: for each layer keys and values of the pieces so far [rows, 2, H, room for pieces, D], or SSRU's cell
-    [rows, d_model]. memory_mask [B, 1, 1, S], None if nothing is padded. length: pieces fed so far.
+    [rows, d_model]. memory_mask [B, 1, 1, S], None if nothing is padded. src [B, S]: the pieces of the sources, where the
+    model copies. length: pieces fed so far.
     """
 
     cross: list[Array]
     past: list[Array]
     memory_mask: Array | None
     beams: int
+    src: Array | None = None
     length: int = 0
 
     def append(self, layer: int, K: Array, V: Array) -> tuple[Array, Array]:
@@ -261,6 +283,7 @@ class State:
         if len(sentences) != n_sentences or (sentences != np.arange(n_sentences)).any():
             self.cross = [item[:, sentences] for item in self.cross]
             self.memory_mask = None if self.memory_mask is None else self.memory_mask[sentences]
+            self.src = None if self.src is None else self.src[sentences]
 
 
 class NumpyTransformer:
@@ -300,18 +323,20 @@ class NumpyTransformer:
             x = self._sublayer(x, f"{layer}.ffn", self._feed_forward)
         return self._norm(x, "encoder.final_norm") if self.config.final_norm else x
 
-    def start(self, memory: Array, src_mask: Array | None = None, beams: int = 1) -> State:
-        """The state before the first piece, for B·beams rows."""
+    def start(self, memory: Array, src_mask: Array | None = None, beams: int = 1, src: Array | None = None) -> State:
+        """The state before the first piece, for B·beams rows. A model that copies needs the sources, src [B, S]."""
         c, rows = self.config, len(memory) * beams
         layers = [f"decoder.layers.{i}" for i in range(c.n_decoder_layers)]
         cross = [np.ascontiguousarray(self._heads(memory, f"{layer}.cross_attn", "kv")) for layer in layers]
         shape = (rows, c.d_model) if c.decoder_autoregression == "ssru" else (rows, 2, c.n_heads, 0, c.d_head)
         past: list[Array] = [np.zeros(shape, np.float32) for _ in layers]
-        return State(cross, past, None if src_mask is None else src_mask[:, None, None, :], beams)
+        mask = None if src_mask is None else src_mask[:, None, None, :]
+        return State(cross, past, mask, beams, src if c.pointer_generator else None)
 
     def step(self, ids: Array, state: State) -> Array:
-        """Feeds one piece a row, ids [rows]; `state` moves on in place. Returns the logits of the next, [rows, V]."""
-        return self._logits(self._decode(ids[:, None], state)[:, 0])
+        """Feeds one piece a row, ids [rows]; `state` moves on in place. Returns the logits of the next, [rows, V]; of a
+        model that copies, log P. ValueError if such a one was started without the sources."""
+        return self._next(ids[:, None], state)[:, 0]
 
     def forward(
         self,
@@ -321,17 +346,31 @@ class NumpyTransformer:
         need_weights: bool = False,
         segments: Array | None = None,
     ) -> tuple[Array, Attentions | None]:
-        """src [B, S], src_mask and segments [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt, and with
-        `need_weights` the attention of all layers and heads."""
+        """src [B, S], src_mask and segments [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt
+        (of a model that copies, log P), and with `need_weights` the attention of all layers and heads."""
         maps = Attentions([], [], []) if need_weights else None
         memory = self.encode(src, src_mask, maps and maps.encoder, segments)
-        return self._logits(self._decode(tgt, self.start(memory, src_mask), maps)), maps
+        return self._next(tgt, self.start(memory, src_mask, 1, src), maps), maps
 
     def cross_attention(self, src: Array, src_mask: Array | None, tgt: Array, segments: Array | None = None) -> Array:
         """The weights with which each piece of tgt [B, T] looks at the source: [B, layers, H, T, S]."""
         maps = Attentions([], [], [])
         self._decode(tgt, self.start(self.encode(src, src_mask, None, segments), src_mask), maps)
         return np.stack(maps.cross, axis=1)
+
+    def _next(self, tgt: Array, state: State, maps: Attentions | None = None) -> Array:
+        """What comes after each of the pieces tgt [rows, T]: logits or, of a model that copies, log P [rows, T, V].
+        ValueError if such a one was started without the sources."""
+        if not self.config.pointer_generator:
+            return self._logits(self._decode(tgt, state, maps))
+        if state.src is None:
+            raise ValueError("a model that copies (pointer_generator) must be started with its sources, src")
+        maps = maps or Attentions([], [], [])
+        x = self._decode(tgt, state, maps)
+        x = x.reshape(len(state.src), -1, x.shape[2])  # beams are more queries to the same source
+        gate = linear(x, self._tensor("copy_gate.weight"), self._tensor("copy_gate.bias"))
+        log_p = mixture(self._logits(x), gate, maps.cross[-1][:, POINTING_HEAD], state.src)
+        return log_p.reshape(*tgt.shape, -1)
 
     def _decode(self, tgt: Array, state: State, maps: Attentions | None = None) -> Array:
         """tgt [rows, T] are the pieces after those in `state`, which moves on by T → vectors [rows, T, d_model]."""
@@ -486,11 +525,13 @@ class NumpyStepper:
     def __init__(self, model: NumpyTransformer, pad: int) -> None:
         self.model, self.pad = model, pad
 
-    def start(self, src: Sequence[Sequence[int]], beams: int) -> State:
-        """Encodes the sources, ids with the end piece included: the state of B·beams empty hypotheses."""
+    def start(self, src: Sequence[Sequence[int]], beams: int, kinds: Sequence[Array] | None = None) -> State:
+        """Encodes the sources, ids with the end piece included: the state of B·beams empty hypotheses. `kinds` are the
+        kinds of the source pieces, where the model distinguishes some."""
         rows, mask = pad_rows(src, self.pad)
         src_mask = None if mask.all() else mask
-        return self.model.start(self.model.encode(rows, src_mask), src_mask, beams)
+        segments = None if kinds is None else pad_rows(kinds, 0)[0]
+        return self.model.start(self.model.encode(rows, src_mask, None, segments), src_mask, beams, rows)
 
     def cross_attention(
         self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], kinds: Sequence[Array] | None = None
@@ -504,7 +545,8 @@ class NumpyStepper:
         return [w[:, :, : len(t), : len(s)] for w, s, t in zip(weights, src, tgt, strict=True)]
 
     def step(self, ids: Array, state: State) -> Array:
-        """Feeds one piece a row, ids [rows] int64; `state` moves on in place. Returns logits [rows, V] float32."""
+        """Feeds one piece a row, ids [rows] int64; `state` moves on in place. Returns logits, or log P of a
+        model that copies, [rows, V] float32."""
         return self.model.step(ids, state)
 
     def reorder(self, state: State, rows: Array) -> State:

@@ -64,7 +64,8 @@ class Answer:
 @dataclass(frozen=True)
 class Summary:
     """The summary of one text. `spans` are the places in the text of the sentences it consists of, where it is extracted;
-    `parts` how many parts the text was read in; `flags` what a reader must know: "parts", "cut", "looped", "copied"."""
+    `parts` how many parts the text was read in; `flags` what a reader must know: "parts", "skimmed" (not all of
+    the parts were read, or only the most telling sentences), "cut", "looped", "copied"."""
 
     text: str
     spans: tuple[tuple[int, int], ...] = ()

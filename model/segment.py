@@ -16,11 +16,18 @@ HAN = "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af
 _WIDE_MARKS = "。！？｡"  # end a sentence without a space after them
 _CLOSING = "\"'”’»)\\]}」』）】》〉｣"
 _OPENING = "\"'“‘«([{「『（【《〈｢¿¡-–—*•"
-_END = re.compile(rf"(?P<marks>[.!?…{_WIDE_MARKS}]+)[{_CLOSING}]*(?P<space>\s*)")
+END_MARKS = f".!?…{_WIDE_MARKS}"
+_END = re.compile(rf"(?P<marks>[{END_MARKS}]+)[{_CLOSING}]*(?P<space>\s*)")
 _LINE = re.compile("[^\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # a tab parts columns, as line breaks part lines
 _CLAUSE = re.compile(rf"[;:,](?=\s)|[，、；：—]+[{_CLOSING}]*")
 _SPACES = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
+_LINE_BREAK = re.compile(r"[ \t]*(?:\r\n|\n|\r)[ \t]*")
+_NO_CONTINUATION = re.compile(
+    r"(?:[-*+•·]|#{1,6}|\d{1,3}[.)])[ \t]|[|>]|-{3}|={3}|~{3}|`{3}"
+)  # items, headings, tables, rules
+_LATIN_WORD = re.compile(r"[A-Z][A-Za-z]*")
+WRAPPED_FROM = 55  # characters: shorter lines are not wrapped at a width, they end where their writer wanted
 
 
 def _words(text: str) -> frozenset[str]:
@@ -77,8 +84,12 @@ def split(text: str, fits: Callable[[str], bool]) -> list[Segment]:
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Where the sentences of a text start and end, without the white space around them, as `split` finds them."""
-    return [s for line in _LINE.finditer(text) for s in _sentences(text, line.start(), line.end())]
+    """Where the sentences of a text start and end, without the white space around them.
+
+    They are found as `split` finds them, but one may run on across the line breaks of a text that is wrapped at some
+    width (so it may have line breaks in it), and in Chinese a "." without a space after it ends one too. A heading or an
+    item of a list is a sentence, with or without a mark at its end."""
+    return [s for start, end in _paragraphs(text) for s in _sentences(text, start, end, han_stops=True)]
 
 
 def was_split(segments: Sequence[Segment]) -> bool:
@@ -141,11 +152,58 @@ def _parts(text: str, fits: Callable[[str], bool]) -> Iterator[tuple[int, int, b
                 yield _skip_space(text, last, end), end, False
 
 
-def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Start and end of the sentences in text[start:end], a line, without the white space around them."""
+def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of the lines of a text that are not blank, those of a wrapped paragraph as one."""
+    lines: list[tuple[int, int]] = []  # of the paragraph, as far as it is known
+    for line in _LINE.finditer(text):
+        start, end = _skip_space(text, *line.span()), line.start() + len(line[0].rstrip())
+        if start >= end:
+            continue
+        if lines and not _may_go_on(text, lines, start):
+            yield from _joined(text, lines)
+            lines = []
+        lines.append((start, end))
+    yield from _joined(text, lines)
+
+
+def _may_go_on(text: str, lines: Sequence[tuple[int, int]], start: int) -> bool:
+    """Whether the line from `start` on could belong to the paragraph of the given lines: next to them, no item, not
+    indented any further (the lines of an item may be, and a first line may be itself)."""
+    (first, _), (last, end) = lines[0], lines[-1]
+    if not _LINE_BREAK.fullmatch(text, end, start) or _NO_CONTINUATION.match(text, start) or text[first] in "#|":
+        return False
+    before, here = _column(text, last), _column(text, start)
+    return here == before or (len(lines) == 1 and (here < before or bool(_NO_CONTINUATION.match(text, first))))
+
+
+def _joined(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The lines as one part, if each is so full that the first word of the next found no room in it, but for those that
+    end where a sentence may: the part ends there; else line by line. Lines that end in a comma go on in any case."""
+    widths = [_column(text, start) + end - start for start, end in lines]
+    width = max(widths, default=0)
+    words = [len(text[start:end].split(maxsplit=1)[0]) for start, end in lines[1:]]
+    full = [n + 1 + m >= 0.8 * width for n, m in zip(widths, words, strict=False)]
+    ends = [text[end - 1] for _, end in lines]
+    wrapped = width >= WRAPPED_FROM and all(f or mark in END_MARKS for f, mark in zip(full, ends, strict=False))
+    first = 0
+    for i, (_, end) in enumerate(lines):
+        if i + 1 == len(lines) or not ((wrapped and full[i]) or ends[i] == ","):
+            yield lines[first][0], end
+            first = i + 1
+
+
+def _column(text: str, start: int) -> int:
+    """How many characters stand before `start` on its line."""
+    line = text.rfind("\n", 0, start) + 1
+    return start - max(line, text.rfind("\r", line, start) + 1)
+
+
+def _sentences(text: str, start: int, end: int, han_stops: bool = False) -> Iterator[tuple[int, int]]:
+    """Start and end of the sentences in text[start:end], a line, without the white space around them. With `han_stops`
+    they may end at a "." before a Chinese character."""
     start = _skip_space(text, start, end)
     for match in _END.finditer(text, start, end):
-        if match.end() < end and _ends_sentence(text, start, match):
+        if match.end() < end and (_ends_sentence(text, start, match) or (han_stops and _is_han_stop(text, match))):
             yield start, match.start("space")
             start = match.end()
     if start < end:
@@ -205,6 +263,20 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
         is_initial = len(following_word[0]) == 1 and rest[1:2] == "."
         return following_word[0] in _STARTERS and not is_initial
     return True
+
+
+def _is_han_stop(text: str, match: re.Match[str]) -> bool:
+    """Whether the mark is a full stop as some Chinese texts write it: "…的方法.本文…"; no space follows it."""
+    if match["marks"] != "." or match["space"] or match.start() == 0:
+        return False
+    before = text[max(0, match.start() - 20) : match.start()]
+    following = text[match.end() : match.end() + 30].lstrip(_OPENING)
+    if re.match(HAN, following):
+        item = re.search(r"(?<![\w.%])\d{1,2}$", before)  # "包括:1.设计"
+        word = re.search(r"[A-Za-z.]*$", before)
+        return not item and word is not None and word[0].lower() not in _NEVER_LAST | _BEFORE_NUMBER | {"www"}
+    latin = _LATIN_WORD.match(following)  # a longer one, for "报告.PDF" is a file
+    return bool(re.match(HAN, before[-1])) and latin is not None and len(latin[0]) > 4
 
 
 def _cut(text: str, start: int, end: int, fits: Callable[[str], bool]) -> int:

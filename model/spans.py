@@ -1,8 +1,8 @@
 """Answers as spans: how a question and a text are put to the model, and where in the text its pieces stand.
 
 The encoder reads  <answer> question TAB text </s>  with a kind for each piece. A piece of the text has the kind
-1 + 3 · nearness + match: match is 0 for a piece that is not in the question, 1 for a common and 2 for a rare one that is
-(the "exact match" feature of Chen et al. 2017, §3.2); nearness, 0 … 4, says how much of the question stands around it,
+1 + 3 · nearness + match: match is 0 for a piece of a word that is not in the question, 1 for one of a common and 2 of a
+rare word that is (module `matching`); nearness, 0 … 4, says how much of the question stands around it,
 beside the place of the window where most does. The end piece has the kind 16 + 0 … 3, which says how much of the
 question stands together anywhere in the window. All else is of kind 0.
 
@@ -18,81 +18,72 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .config import POINTING_HEAD
+from .matching import Weights, Words, match
 from .tokenizer import Tokenizer
 
+HEAD = POINTING_HEAD
 SEGMENTS = 20
-HEAD = 0  # the head of the last decoder layer that points
 SEPARATOR = "\t"
-REACH = 32  # pieces within which one of the question's counts as near
 NEARNESS = (0.4, 0.6, 0.75, 0.9)  # of the window's best coverage, where the next level of nearness begins
 COVERAGE = (0.3, 0.5, 0.7)  # of the question, where the next kind of end piece begins
-COMMON = -7.3  # log-probability of a piece in the vocabulary from which on sharing it says little
 
 Ids = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Span = tuple[float, int, int]  # score, first and last piece
 
 
-class Pieces(NamedTuple):
-    """What is known of each piece of a vocabulary: its class [V], equal for pieces that differ in case or a leading space
-    and −1 for pieces without a letter or a digit, which match nothing; and how much sharing it says [V]: the less
-    frequent, the more."""
+class Text(NamedTuple):
+    """A text as the model reads it: its pieces' ids, their places in it, and its words."""
 
-    classes: Ids
-    weights: npt.NDArray[np.float64]
-    common: npt.NDArray[np.bool_]
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    words: Words
 
 
-def piece_table(tokenizer: Tokenizer) -> Pieces:
-    numbers: dict[str, int] = {}
-    classes = np.full(tokenizer.vocab_size, -1, np.int64)
-    log_p = np.array(tokenizer.scores)
-    common = log_p > COMMON
-    weights = np.clip((-log_p - 5.5) / 5, 0, 1.2)
-    for i, piece in enumerate(tokenizer.pieces(range(tokenizer.vocab_size))):
-        text = piece.strip().casefold()
-        if i not in tokenizer.special and any(map(str.isalnum, text)) and not text.startswith("<0x"):
-            classes[i] = numbers.setdefault(text, len(numbers))
-        if text.isdigit():
-            weights[i], common[i] = 0.2, True
-    return Pieces(classes, weights, common)
+class Question(NamedTuple):
+    """A question's pieces and the weights of its words."""
+
+    ids: list[int]
+    weights: dict[str, float]
 
 
-def coverage(question: Sequence[int], text: Ids, table: Pieces) -> npt.NDArray[np.float64]:
-    """For each piece of the text how much of the question stands around it, 0 … 1: the weights of the question's classes,
-    each times 1 − distance / REACH to its nearest occurrence, over the sum of the weights. [n]"""
-    asked = np.unique(np.asarray(question, np.int64))
-    classes, place = table.classes[text], np.arange(len(text))
-    near, total = np.zeros(len(text)), 0.0
-    for number in np.unique(table.classes[asked]):
-        weight = float(table.weights[asked[table.classes[asked] == number]].min())
-        if number < 0 or weight == 0:
-            continue
-        total += weight
-        at = np.flatnonzero(classes == number)
-        if len(at):
-            right = np.searchsorted(at, place)
-            distance = np.minimum(
-                np.abs(at[np.minimum(right, len(at) - 1)] - place), np.abs(at[np.maximum(right - 1, 0)] - place)
-            )
-            near += weight * np.maximum(0, 1 - distance / REACH)
-    return near / total if total else near
+class Source(NamedTuple):
+    """What the encoder reads: ids [S], the kinds of these pieces [S], and the place of the window's first piece."""
+
+    ids: list[int]
+    kinds: npt.NDArray[np.uint8]
+    first: int
 
 
-def source_pieces(
-    question: Sequence[int], text: Sequence[int], table: Pieces, prefix: Sequence[int], separator: int, eos: int
-) -> tuple[list[int], npt.NDArray[np.uint8], int]:
-    """The source for one question and one window of a text: its ids [S], the kinds of its pieces [S], and the place of
-    the window's first piece."""
-    ids = [*prefix, *question, separator, *text, eos]
-    first = len(ids) - 1 - len(text)
-    window = np.asarray(text, np.int64)
-    kinds = np.zeros(len(ids), np.uint8)
-    if len(text) and len(question):
-        asked = table.classes[np.asarray(question, np.int64)]
-        match = np.where(np.isin(table.classes[window], asked[asked >= 0]), np.where(table.common[window], 1, 2), 0)
-        near = coverage(question, window, table)
-        kinds[first:-1] = 1 + 3 * np.digitize(near / max(near.max(), 1e-9), NEARNESS) + match
-        kinds[-1] = 16 + np.digitize(near.max(), COVERAGE)
-    return ids, kinds, first
+class Reader:
+    """Puts questions and texts to the model. `prefix` are the pieces before a source, `eos` is the piece after it."""
+
+    def __init__(self, tokenizer: Tokenizer, prefix: Sequence[int], eos: int) -> None:
+        self.tokenizer, self.prefix, self.eos = tokenizer, list(prefix), eos
+        self.separator = tokenizer.encode(SEPARATOR)[0]
+        self.weights = Weights(tokenizer)
+
+    def text(self, text: str) -> Text:
+        ids, offsets = self.tokenizer.encode_with_places(text)
+        return Text(ids, offsets, Words.of(text, offsets))
+
+    def question(self, question: str, most: int) -> Question:
+        """Of the pieces up to `most`; all words count in the comparison with the text."""
+        return Question(self.tokenizer.encode(question)[:most], self.weights.question(question))
+
+    def source(self, question: Question, text: Text, first: int = 0, last: int | None = None) -> Source:
+        """The source for one question and one window of a text, the pieces from `first` up to `last`."""
+        window = text.ids[first:last]
+        ids = [*self.prefix, *question.ids, self.separator, *window, self.eos]
+        start = len(ids) - 1 - len(window)
+        kinds = np.zeros(len(ids), np.uint8)
+        if window:
+            level, near = match(question.weights, text.words, first, last)
+            kinds[start:-1] = 1 + 3 * np.digitize(near / max(near.max(), 1e-9), NEARNESS) + level
+            kinds[-1] = 16 + np.digitize(near.max(), COVERAGE)
+        return Source(ids, kinds, start)
 
 
 def occurrences(text: str, answer: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -113,23 +104,20 @@ def occurrences(text: str, answer: str, places: Sequence[tuple[int, int]]) -> li
     return found
 
 
-def best_spans(
-    start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], longest: int, n: int = 1
-) -> list[tuple[float, int, int]]:
+def best_spans(start: Floats, end: Floats, longest: int, n: int = 1, words: Bools | None = None) -> list[Span]:
     """The `n` spans (first, last) of at most `longest` pieces with the highest log p_start + log p_end, best first.
 
-    start and end are log-probabilities over the pieces of a window, [S]."""
-    scores = _span_scores(start, end, longest)
+    start and end are log-probabilities over the pieces of a window, [S]; a span must have one of the pieces that `words`
+    says have something of a word, [S]."""
+    scores = _span_scores(start, end, longest, words)
     order = np.argsort(-scores, axis=None, kind="stable")[:n]
     return [(float(scores.flat[i]), *map(int, divmod(int(i), len(start)))) for i in order]  # type: ignore[misc]
 
 
-def disjoint_spans(
-    start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], longest: int, n: int
-) -> list[tuple[float, int, int]]:
+def disjoint_spans(start: Floats, end: Floats, longest: int, n: int, words: Bools | None = None) -> list[Span]:
     """The best span, the best of those that share no piece with it, and so on: up to `n` as `best_spans` gives them."""
-    scores = _span_scores(start, end, longest)
-    found: list[tuple[float, int, int]] = []
+    scores = _span_scores(start, end, longest, words)
+    found: list[Span] = []
     while len(found) < n and np.isfinite(best := float(scores.max(initial=-np.inf))):
         first, last = divmod(int(scores.argmax()), len(start))
         found.append((best, first, last))
@@ -137,9 +125,13 @@ def disjoint_spans(
     return found
 
 
-def _span_scores(start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], longest: int) -> npt.NDArray[np.float64]:
-    """log p_start + log p_end of each span (first, last), [S, S]; −∞ where it is none or too long."""
+def _span_scores(start: Floats, end: Floats, longest: int, words: Bools | None) -> Floats:
+    """log p_start + log p_end of each span (first, last), [S, S]; −∞ where it is none, too long or without a word."""
     scores = np.add.outer(start, end)
-    length = np.subtract.outer(-np.arange(len(start)), -np.arange(len(end))) + 1  # last − first + 1
+    place = np.arange(len(start))
+    length = np.subtract.outer(-place, -place) + 1  # last − first + 1
     scores[(length < 1) | (length > longest)] = -np.inf
+    if words is not None:
+        word = np.append(np.flatnonzero(words), len(start))
+        scores[np.greater.outer(word[np.searchsorted(word, place)], place)] = -np.inf  # the next word is after the last
     return scores

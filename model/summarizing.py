@@ -4,27 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import segment
-from .config import GenerationConfig
+from . import prose, segment
+from .config import POINTING_HEAD, GenerationConfig
 from .errors import CheckpointError, InputError, UsageError
 from .results import Summary
 from .runtime import Job, Runtime, check_whole
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from .faithful import Vocabulary
 
-    from .spans import Pieces
-
-MAX_SOURCE_PIECES = 190  # that are read at once, as in training
+MAX_SOURCE_PIECES = 128  # that are read at once, as in training
+MAX_PIECES = 64  # that are written for one part
+MAX_PARTS = 32  # of a text that are read: of a longer one, those that have most in common with all of it
 SENTENCES = 3  # that are extracted where no length is given
-REWRITES = False  # whether the model's own words are the default: where they serve better on the dev sets
-MAX_ROUNDS = 6  # of summing up sums
+REWRITES: frozenset[str] = (
+    frozenset()
+)  # languages in which the model's own words are the default, for they serve better
+SHORTEST = 5  # pieces of a sentence that is worth looking for
 BATCH = 16
+REPEATED = 0.8  # share of a sentence's units which others have that were chosen before it, from which on it is left out
+
+
+class Read(NamedTuple):
+    """The sentences of a text that may stand in its summary: their places, themselves on one line, their units."""
+
+    places: list[tuple[int, int]]
+    sentences: list[str]
+    units: list[Counter[str]]
+    centrality: list[float]
+
+    @classmethod
+    def of(cls, text: str) -> Read:
+        from .matching import units
+
+        places = prose.sentences(text)
+        are_prose = prose.are_prose(text, places)
+        if any(are_prose):  # else anything is better than nothing
+            places = [place for place, good in zip(places, are_prose, strict=True) if good]
+        sentences = [prose.clean(text[a:b]) for a, b in places]
+        counts = [Counter(unit for unit, _, _ in units(sentence)) for sentence in sentences]
+        return cls(places, sentences, counts, prose.centrality(counts))
 
 
 class Summarizer:
@@ -32,18 +56,21 @@ class Summarizer:
 
     def __init__(self, model: str | Path | Runtime | None = None, **settings: Any) -> None:
         self.runtime = model if isinstance(model, Runtime) else Runtime(model, **settings)
-        self._table: Pieces | None = None
+        self._vocabulary: Vocabulary | None = None
 
     def summarize(
-        self, text: str, *, words: int | None = None, sentences: int | None = None, extract: bool = True
+        self, text: str, *, words: int | None = None, sentences: int | None = None, extract: bool | None = None
     ) -> Summary:
-        """Sums a text up: with `extract` in whole sentences of the text, else in the model's own.
+        """Sums a text up: with `extract` in whole sentences of the text, without in the model's own words. None: in whole
+        sentences if a length is given, for the model writes as long as it has learnt; else by language (REWRITES).
 
         `words` and `sentences` are the most that the summary may have (a Chinese character counts as half a word); it is
         never longer than the text, and ends where a sentence ends. A text of one sentence is its own summary. A text
-        longer than the model reads at once is read in parts. Where no sentence is as short as `words`, the shortest (in
-        the model's own words: the first) is the summary; a text without letters is its own. In its own words the model
-        may use no digit and no rare capitalised piece that the text does not have.
+        longer than the model reads at once is read in parts, of MAX_PARTS at the most; for a summary in the model's words
+        the sentences that say most are chosen from all of it and summed up. Headings, code, tables, the heads
+        of a log's entries and the like are neither read nor chosen, unless there is nothing else (module prose). Where no
+        sentence is as short as `words`, the shortest (in the model's own words: the first) is the summary; a text without
+        letters is its own. In its own words the model makes up no number and no name (module faithful).
 
         Raises UsageError for settings out of range, InputError for text that UTF-8 cannot hold, CheckpointError for a
         model without the task.
@@ -62,139 +89,170 @@ class Summarizer:
             return Summary(text.strip(), tuple(bounds), flags=("copied",))
         if "summarize" not in self.runtime.checkpoint.config.tasks:
             raise CheckpointError(f"the model {self.runtime.path.name} was not trained to sum up")
+        if extract is None:
+            extract = bool(words or sentences) or segment.guess_language(text) not in REWRITES
         try:
-            if extract:
-                return self._extract(text, bounds, words, sentences)
-            return self._rewrite(text, bounds, words, sentences)
+            return (self._extract if extract else self._rewrite)(text, Read.of(text), words, sentences)
         finally:
             self.runtime.checkpoint.verify()
 
     # -- in sentences of the text --
 
-    def _extract(self, text: str, bounds: list[tuple[int, int]], words: int | None, sentences: int | None) -> Summary:
-        scores, parts = self._scores(text, bounds)
-        sizes = [n_words(text[a:b]) for a, b in bounds]
+    def _extract(self, text: str, read: Read, words: int | None, sentences: int | None) -> Summary:
+        scores, parts = self._scores(read)
+        sizes = [n_words(sentence) for sentence in read.sentences]
+        most = sentences or (len(scores) if words else SENTENCES)
         chosen: list[int] = []
-        length = 0.0
-        for i in sorted(range(len(bounds)), key=lambda i: (-scores[i], i)):
-            if len(chosen) >= (sentences or (len(bounds) if words else SENTENCES)):
-                break
-            if words is None or length + sizes[i] <= words:
+        said: set[str] = set()
+        for i in sorted(scores, key=lambda i: (-scores[i], i)):
+            units = set(read.units[i])
+            repeats = len(units & said) >= REPEATED * len(units) if units else bool(chosen)
+            room = words is None or sum(sizes[j] for j in chosen) + sizes[i] <= words
+            if len(chosen) < most and room and not repeats:
                 chosen.append(i)
-                length += sizes[i]
-        chosen = sorted(chosen) or [min(range(len(bounds)), key=sizes.__getitem__)]
-        spans = tuple(bounds[i] for i in chosen)
-        return Summary(_join_spans(text, spans), spans, parts, ("parts",) if parts > 1 else ())
+                said |= units
+        chosen = sorted(chosen) or [min(scores, key=sizes.__getitem__)]
+        spans = tuple(read.places[i] for i in chosen)
+        return Summary(_join_spans(text, spans), spans, parts, _flags(parts))
 
-    def _scores(self, text: str, bounds: Sequence[tuple[int, int]]) -> tuple[list[float], int]:
-        """How much attention each sentence gets while the model sums up the part that the sentence stands in: the mean
-        over layers, heads and pieces of the summary, of all pieces of the sentence together, times the share of the part
-        in the text; and how many parts there are."""
+    def _scores(self, read: Read) -> tuple[dict[int, float], int]:
+        """The score of each sentence of the parts that are read, and how many parts the text has. Four things add up, each
+        from 0 to 1: what it has in common with the whole text, how early it stands, and what the model says (_signals)."""
+        groups = self._groups(read.sentences)
+        parts = len(groups)
+        groups = _most_central(groups, read.centrality)
+        attention, overlap = self._signals(read, groups)
+        read_ones = [i for group in groups for i in group]
+        return {i: read.centrality[i] + 1 / (1 + i) + attention[i] + overlap[i] for i in read_ones}, parts
+
+    def _signals(self, read: Read, groups: Sequence[Sequence[int]]) -> tuple[dict[int, float], dict[int, float]]:
+        """What the model says of sentences while it sums up the part that each stands in: how much attention (of the head
+        that copies) all pieces of the sentence get together, over the most that one of the part gets; and how much of the
+        units of the model's summary and of the sentence both have (F1)."""
+        from .matching import units
+
         checkpoint = self.runtime.checkpoint
-        encode, task = checkpoint.tokenizer.encode, checkpoint.config.tasks["summarize"]
-        groups = self._groups([text[a:b] for a, b in bounds])
+        encode, task, eos = (
+            checkpoint.tokenizer.encode,
+            checkpoint.config.tasks["summarize"],
+            checkpoint.config.special.eos,
+        )
         jobs: list[Job] = []
         lengths: list[list[int]] = []  # of the sentences of each group, in pieces
         for group in groups:
-            pieces = [encode(sentence) for sentence in group]
+            pieces = [encode(read.sentences[i]) for i in group]
             lengths.append([len(p) for p in pieces])
             jobs.append(("summarize", tuple([i for p in pieces for i in p][:MAX_SOURCE_PIECES])))
         found = self.runtime.generate(jobs, dataclasses.replace(self._search(), beam_size=1), BATCH)
-        special = checkpoint.config.special
-        src = [[*task.src_prefix, *ids, special.eos] for _, ids in jobs]
-        tgt = [[*(task.tgt_prefix or (special.decoder_start,)), *found[job].ids] for job in jobs]
+        src = [[*task.src_prefix, *ids, eos] for _, ids in jobs]
+        tgt = [[*(task.tgt_prefix or (checkpoint.config.special.decoder_start,)), *found[job].ids] for job in jobs]
         engine = self.runtime.stepper(0)
-        scores: list[float] = []
-        total = sum(map(sum, lengths))
+        attention: dict[int, float] = {}
+        overlap: dict[int, float] = {}
         for start in range(0, len(jobs), BATCH):
-            for maps, sizes in zip(
-                engine.cross_attention(src[start : start + BATCH], tgt[start : start + BATCH]),
-                lengths[start : start + BATCH],
-                strict=True,
-            ):
-                weights = maps.mean(axis=(0, 1, 2))[len(task.src_prefix) : -1]
-                at = 0
-                for size in sizes:
-                    scores.append(float(weights[at : at + size].sum()) * sum(sizes) / total)
-                    at += size
-        return scores, len(groups)
+            batch = slice(start, start + BATCH)
+            maps = engine.cross_attention(src[batch], tgt[batch])
+            for group, sizes, job, weights in zip(groups[batch], lengths[batch], jobs[batch], maps, strict=True):
+                on_pieces = weights[-1, POINTING_HEAD].mean(axis=0)[len(task.src_prefix) : -1]
+                ends = [sum(sizes[: k + 1]) for k in range(len(sizes))]
+                looks = [float(on_pieces[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True)]
+                written = Counter(unit for unit, _, _ in units(checkpoint.tokenizer.decode(found[job].ids)))
+                for i, look in zip(group, looks, strict=True):
+                    attention[i] = look / (max(looks) or 1.0)
+                    overlap[i] = _f1(read.units[i], written)
+        return attention, overlap
 
     def _search(self) -> GenerationConfig:
         """The model's own search, but not longer than the source and no four pieces twice."""
         settings = self.runtime.checkpoint.config.generation
-        return dataclasses.replace(settings, max_length_factor=1.0, max_length_constant=0, no_repeat_ngram=4)
+        return dataclasses.replace(
+            settings, max_length_factor=1.0, max_length_constant=0, max_length=MAX_PIECES, no_repeat_ngram=4
+        )
 
     # -- in the model's words --
 
-    def _rewrite(self, text: str, bounds: list[tuple[int, int]], words: int | None, sentences: int | None) -> Summary:
-        flags: set[str] = set()
-        parts = 1
-        current = [text[a:b] for a, b in bounds]
-        for round_number in range(MAX_ROUNDS):
-            groups = self._groups(current)
-            parts = len(groups) if round_number == 0 else parts
-            written = self._write([_join(group) for group in groups], flags)
-            current = [part[a:b] for part in written for a, b in segment.sentences(part)]
-            if len(groups) == 1 or sum(map(n_words, current)) <= (words or 0) or len(current) <= (sentences or 1):
-                break
-        while len(current) > 1 and len(_join(current)) > len(text):
-            current.pop()
-        summary = _fit(current, words, sentences)
-        return Summary(summary, (), parts, tuple(sorted(flags | ({"parts"} if parts > 1 else set()))))
+    def _rewrite(self, text: str, read: Read, words: int | None, sentences: int | None) -> Summary:
+        groups = self._groups(read.sentences)
+        chosen = groups[0] if len(groups) == 1 else self._telling(read)
+        written, flag = self._write(_join([read.sentences[i] for i in chosen]))
+        current = [written[a:b] for a, b in segment.sentences(written)]
+        flags = ("parts", "skimmed") if len(groups) > 1 else ()
+        return Summary(_fit(current, words, sentences), (), len(groups), tuple(sorted((*flags, *flag))))
 
-    def _groups(self, sentences: Sequence[str]) -> list[list[str]]:
+    def _telling(self, read: Read) -> list[int]:
+        """As many sentences as are read at once, in the order of the text: those that have most in common with all of it
+        or stand early. (On training rows as good as the first part alone, and better than sums of the parts' sums.)"""
+        encode = self.runtime.checkpoint.tokenizer.encode
+        order = sorted(range(len(read.sentences)), key=lambda i: (-(read.centrality[i] + 1 / (1 + i)), i))
+        chosen: list[int] = []
+        room = MAX_SOURCE_PIECES
+        for i in order:
+            n = len(encode(" " + read.sentences[i]))
+            if n <= room or not chosen:
+                chosen.append(i)
+                room -= n
+            if room < SHORTEST:
+                break
+        return sorted(chosen)
+
+    def _groups(self, sentences: Sequence[str]) -> list[list[int]]:
         """Consecutive sentences together as long as they fit; one that is too long by itself is cut to what fits."""
         encode = self.runtime.checkpoint.tokenizer.encode
-        groups: list[list[str]] = []
+        groups: list[list[int]] = []
         room = 0
-        for sentence in sentences:
+        for i, sentence in enumerate(sentences):
             n = len(encode(" " + sentence))
             if n > room or not groups:
                 groups.append([])
                 room = MAX_SOURCE_PIECES
-            groups[-1].append(sentence)
+            groups[-1].append(i)
             room -= n
         return groups
 
-    def _write(self, texts: Sequence[str], flags: set[str]) -> list[str]:
-        checkpoint = self.runtime.checkpoint
-        tokenizer = checkpoint.tokenizer
-        jobs: list[Job] = [("summarize", tuple(tokenizer.encode(t)[:MAX_SOURCE_PIECES])) for t in texts]
-        found = self.runtime.generate(jobs, self._search(), BATCH, rules=lambda src: [self._only_from_source(src)])
-        out = []
-        for job, text in zip(jobs, texts, strict=True):
-            best = found[job]
-            flags.update({"looped"} if best.looped else {"cut"} if not best.finished else ())
-            written = tokenizer.decode(best.ids).strip()
-            if best.looped or not best.finished:  # what it ends in is no whole sentence
-                bounds = segment.sentences(written)[:-1]
-                written = written[: bounds[-1][1]] if bounds else ""
-            out.append(written if written and len(written) <= len(text) else text[slice(*segment.sentences(text)[0])])
-        return out
-
-    def _only_from_source(self, src: Sequence[Sequence[int]]) -> Any:
-        """No number and no rare capitalised piece that the source does not have, in whatever case."""
-        import numpy as np
-
-        from . import spans
-        from .generation import OnlyFromSource
-
+    def _write(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """The model's summary of a text that it can read at once, without an end that is no whole sentence; and flags."""
         tokenizer = self.runtime.checkpoint.tokenizer
-        if self._table is None:
-            self._table = spans.piece_table(tokenizer)
-        pieces = tokenizer.pieces(range(tokenizer.vocab_size))
-        digits = np.array([any(map(str.isdigit, p)) for p in pieces])
-        names = np.array([p != p.lower() for p in pieces]) & ~self._table.common
-        forbidden: npt.NDArray[np.bool_] = np.tile(digits | names, (len(src), 1))
-        for row, ids in zip(forbidden, src, strict=True):
-            row &= ~np.isin(self._table.classes, self._table.classes[np.array(ids)])
-        return OnlyFromSource(forbidden)
+        job: Job = ("summarize", tuple(tokenizer.encode(text)[:MAX_SOURCE_PIECES]))
+        best = self.runtime.generate([job], self._search(), 1, rules=lambda src: [self._faithful(src)])[job]
+        written = tokenizer.decode(best.ids).strip()
+        if best.looped or not best.finished:
+            bounds = segment.sentences(written)[:-1]
+            written = written[: bounds[-1][1]] if bounds else ""
+        if not written or len(written) > len(text):
+            written = text[slice(*segment.sentences(text)[0])]
+        return written, ("looped",) if best.looped else ("cut",) if not best.finished else ()
+
+    def _faithful(self, src: Sequence[Sequence[int]]) -> Any:
+        """The rule that no number or name is made up."""
+        from . import faithful
+
+        if self._vocabulary is None:
+            self._vocabulary = faithful.Vocabulary(self.runtime.checkpoint.tokenizer)
+        return faithful.WordsOfSource(self._vocabulary, src)
 
 
 def n_words(text: str) -> float:
     """The length of a text in words; a Chinese character counts as half of one."""
     han = len(re.findall(segment.HAN, text))
     return len(re.findall(r"\w+", re.sub(segment.HAN, " ", text))) + han / 2
+
+
+def _flags(parts: int) -> tuple[str, ...]:
+    return () if parts == 1 else ("parts",) if parts <= MAX_PARTS else ("parts", "skimmed")
+
+
+def _most_central(groups: list[list[int]], centrality: Sequence[float]) -> list[list[int]]:
+    """The first group and the others with the highest mean centrality, MAX_PARTS in all, in order."""
+    if len(groups) <= MAX_PARTS:
+        return groups
+    means = [sum(centrality[i] for i in group) / len(group) for group in groups]
+    best = sorted(range(1, len(groups)), key=lambda g: (-means[g], g))[: MAX_PARTS - 1]
+    return [groups[g] for g in [0, *sorted(best)]]
+
+
+def _f1(one: Counter[str], other: Counter[str]) -> float:
+    both = sum((one & other).values())
+    return 2 * both / max(1, sum(one.values()) + sum(other.values()))
 
 
 def _join(sentences: Sequence[str]) -> str:
@@ -206,12 +264,17 @@ def _join(sentences: Sequence[str]) -> str:
 
 
 def _join_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """These parts of the text as `_join` puts them together, but nothing where nothing is between them in the text, so
-    that the result is never longer."""
+    """These parts of the text, each on one line, put together as by `_join`, but with a line break after one that has no
+    mark at its end, and with nothing between them where nothing is in the text, so that the result is never longer."""
     out = ""
     for i, (start, end) in enumerate(spans):
-        part = text[start:end]
-        out = out + part if i and spans[i - 1][1] == start else _join([out, part] if out else [part])
+        part = prose.clean(text[start:end])
+        if i and spans[i - 1][1] == start:
+            out += part
+        elif i and not prose.is_marked(text[slice(*spans[i - 1])]):
+            out += "\n" + part
+        else:
+            out = _join([out, part] if out else [part])
     return out
 
 

@@ -156,6 +156,8 @@ def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         shapes["output.weight"] = (config.tgt_vocab_size, d_model)
     if config.logits_bias:
         shapes["logits_bias"] = (config.tgt_vocab_size,)
+    if config.pointer_generator:
+        shapes["copy_gate.weight"], shapes["copy_gate.bias"] = (1, d_model), (1,)
 
     def linear(name: str, n_in: int, n_out: int, bias: bool = config.bias) -> None:
         shapes[f"{name}.weight"] = (n_out, n_in)

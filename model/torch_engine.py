@@ -32,14 +32,16 @@ class TorchStepper:
         self.device = next(model.parameters()).device
 
     @torch.inference_mode()
-    def start(self, src: Sequence[Sequence[int]], beams: int) -> BeamState:
+    def start(self, src: Sequence[Sequence[int]], beams: int, kinds: Sequence[Array] | None = None) -> BeamState:
         """Encodes the sources, ids with the end piece included, and returns the state of B·beams empty hypotheses.
+        `kinds` are the kinds of the source pieces, where the model distinguishes some.
 
         Row b·beams + k of the state is beam k of source b. Sources are padded on the right to the longest.
         """
         rows, mask = self._pad(src, self.pad)
         src_mask = None if bool(mask.all()) else mask
-        return BeamState(self.model.start(self.model.encode(rows, src_mask), src_mask, beams), beams)
+        memory = self.model.encode(rows, src_mask, None if kinds is None else self._pad(kinds, 0)[0])
+        return BeamState(self.model.start(memory, src_mask, beams, rows), beams)
 
     @torch.inference_mode()
     def cross_attention(
@@ -65,7 +67,8 @@ class TorchStepper:
 
     @torch.inference_mode()
     def step(self, ids: Array, state: BeamState) -> Array:
-        """Feeds one piece a row, ids [rows] int64; `state` moves on in place. Returns logits [rows, V] float32."""
+        """Feeds one piece a row, ids [rows] int64; `state` moves on in place. Returns logits, or log P of a
+        model that copies, [rows, V] float32."""
         logits = self.model.step(torch.tensor(ids, dtype=torch.long, device=self.device), state.decoder)
         array: Array = logits.float().cpu().numpy()
         return array
@@ -73,14 +76,16 @@ class TorchStepper:
     @torch.inference_mode()
     def reorder(self, state: BeamState, rows: Array) -> BeamState:
         """The state with these rows [n] of the old one, in this order; a row may be repeated or dropped."""
-        decoder = state.decoder
-        memory = decoder.cross_kv, decoder.memory_mask
+        decoder, beams = state.decoder, state.beams
+        memory = decoder.cross_kv, decoder.memory_mask, decoder.src
         n_old = len(decoder.cross_kv[0].keys)
         # The beams of a source share its memory, so while no source is dropped its copies are in the right rows.
-        same_sources = len(rows) == n_old and bool((rows // state.beams == np.arange(n_old) // state.beams).all())
+        same_sources = len(rows) == n_old and bool((rows // beams == np.arange(n_old) // beams).all())
         if same_sources:
-            decoder.cross_kv, decoder.memory_mask = [], None
+            decoder.cross_kv, decoder.memory_mask, decoder.src = [], None, None
         decoder.reorder(torch.tensor(rows, dtype=torch.long, device=self.device))
         if same_sources:
-            decoder.cross_kv, decoder.memory_mask = memory
+            decoder.cross_kv, decoder.memory_mask, decoder.src = memory
+        elif len(rows) % beams or (rows // beams != (rows[::beams] // beams).repeat(beams)).any():
+            state.beams = 1  # rows of different sources side by side
         return state

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .attention import KV, causal_mask
-from .config import ModelConfig
+from .config import POINTING_HEAD, ModelConfig
 from .layers import DecoderLayer, EncoderLayer, Norm
 from .positions import relative_buckets, sinusoids
 from .results import Attentions
@@ -23,12 +23,13 @@ class DecoderState:
 
     self_kv: for each layer the keys and values of the pieces so far (or SSRU's cell [rows, d_model]), None at first;
     cross_kv: for each layer keys and values of the memory; memory_mask [rows, 1, 1, S], None if nothing is padded;
-    length: pieces fed so far.
+    src [rows, S]: the pieces of the sources, where the model copies; length: pieces fed so far.
     """
 
     self_kv: list[KV | Tensor | None]
     cross_kv: list[KV]
     memory_mask: Tensor | None
+    src: Tensor | None = None
     length: int = 0
 
     def reorder(self, rows: Tensor) -> None:
@@ -42,6 +43,7 @@ class DecoderState:
         self.self_kv = [pick(item) for item in self.self_kv]
         self.cross_kv = [KV(kv.keys[rows], kv.values[rows]) for kv in self.cross_kv]
         self.memory_mask = None if self.memory_mask is None else self.memory_mask[rows]
+        self.src = None if self.src is None else self.src[rows]
 
 
 class Stack(nn.Module):
@@ -161,6 +163,8 @@ class Transformer(nn.Module):
             self.output = nn.Linear(config.d_model, config.tgt_vocab_size, bias=False)
         if config.logits_bias:
             self.logits_bias = nn.Parameter(torch.zeros(config.tgt_vocab_size))
+        if config.pointer_generator:
+            self.copy_gate = nn.Linear(config.d_model, 1)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
 
@@ -180,25 +184,51 @@ class Transformer(nn.Module):
             x = x / math.sqrt(self.config.d_model)
         return functional.linear(x, self.output_table, self.logits_bias if self.config.logits_bias else None)
 
+    def mixture(self, x: Tensor, cross: Tensor, src: Tensor) -> Tensor:
+        """log P [B, T, V] with P = g · softmax(logits) + (1 − g) · Σ_{s: src_s = piece} weights_s: the pointer-generator of
+        See et al. 2017, eq. 9. Their gate p_gen (eq. 8) sees the context, the state and the input of an LSTM; here all of
+        them are in the decoder's vector: g = σ(w x + b).
+
+        x [B, T, d_model] are the decoder's vectors, cross [B, H, T, S] its last layer's weights over the sources, src [B, S].
+        Only at the pieces of the source is there more than the first term."""
+        gate, weights = self.copy_gate(x), cross[:, POINTING_HEAD]
+        log_p = self.logits(x).log_softmax(-1) + functional.logsigmoid(gate)
+        same = (src[:, :, None] == src[:, None]).to(weights.dtype)  # a piece may stand in the source more than once
+        copied = (weights @ same).clamp(min=1e-30).log() + functional.logsigmoid(-gate)  # a masked one has no logarithm
+        at = src[:, None].expand_as(weights)
+        # log(a + b) = log a + log(1 + b/a), of which each of n equal pieces adds one n-th.
+        more = functional.softplus(copied - log_p.gather(2, at)) / same.sum(1, keepdim=True)
+        return log_p.scatter_add(2, at, more)
+
     def encode(self, src: Tensor, src_mask: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
         """src [B, S], src_mask [B, S] (True = a token; None: nothing is padded), segments [B, S] (None: all of kind 0)
         → memory [B, S, d_model]."""
         return self.encoder(src, self.src_embedding.weight, src_mask, segments=segments)[0]  # type: ignore[no-any-return]
 
-    def start(self, memory: Tensor, src_mask: Tensor | None = None, beams: int = 1) -> DecoderState:
-        """The state before the first piece, for B·beams rows: row b·beams + k is beam k of sentence b."""
+    def start(
+        self, memory: Tensor, src_mask: Tensor | None = None, beams: int = 1, src: Tensor | None = None
+    ) -> DecoderState:
+        """The state before the first piece, for B·beams rows: row b·beams + k is beam k of sentence b. A model that
+        copies needs the sources, src [B, S]."""
         layers = cast("list[DecoderLayer]", list(self.decoder.layers))
         cross_kv = [layer.cross_attn.keys_values(memory) for layer in layers]
         memory_mask = None if src_mask is None else src_mask[:, None, None, :]
-        state = DecoderState([None] * len(cross_kv), cross_kv, memory_mask)
+        kept = src if self.config.pointer_generator else None
+        state = DecoderState([None] * len(cross_kv), cross_kv, memory_mask, kept)
         if beams > 1:
             state.reorder(torch.arange(memory.shape[0], device=memory.device).repeat_interleave(beams))
         return state
 
     def step(self, ids: Tensor, state: DecoderState) -> Tensor:
-        """Feeds one piece a row, ids [rows]; `state` moves on in place. Returns the logits of the next, [rows, V]."""
-        x, _, _ = self.decoder(ids[:, None], self.tgt_table, state)
-        return self.logits(x[:, 0])
+        """Feeds one piece a row, ids [rows]; `state` moves on in place. Returns the logits of the next, [rows, V]; of a
+        model that copies, log P. ValueError if such a one was started without the sources."""
+        copies = self.config.pointer_generator
+        x, _, cross = self.decoder(ids[:, None], self.tgt_table, state, copies)
+        if not copies:
+            return self.logits(x[:, 0])
+        if state.src is None:
+            raise ValueError("a model that copies (pointer_generator) must be started with its sources, src")
+        return self.mixture(x, cross[-1], state.src)[:, 0]
 
     def decode(
         self, memory: Tensor, src_mask: Tensor | None, tgt: Tensor, need_weights: bool = False
@@ -214,9 +244,11 @@ class Transformer(nn.Module):
         need_weights: bool = False,
         segments: Tensor | None = None,
     ) -> tuple[Tensor, Attentions | None]:
-        """src [B, S], src_mask and segments [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt, and with
-        `need_weights` every layer's attention. Padding after the end of tgt needs no mask: no piece looks to its right."""
+        """src [B, S], src_mask and segments [B, S] or None, tgt [B, T] → logits [B, T, V] for the piece after each of tgt
+        (of a model that copies, log P), and with `need_weights` every layer's attention. Padding after the end of tgt
+        needs no mask: no piece looks to its right."""
         memory, encoder_attentions = self.encoder(src, self.src_embedding.weight, src_mask, need_weights, segments)
-        x, decoder_attentions, cross_attentions = self.decode(memory, src_mask, tgt, need_weights)
+        copies = self.config.pointer_generator
+        x, decoder_attentions, cross_attentions = self.decode(memory, src_mask, tgt, need_weights or copies)
         attentions = Attentions(encoder_attentions, decoder_attentions, cross_attentions) if need_weights else None
-        return self.logits(x), attentions
+        return self.mixture(x, cross_attentions[-1], src) if copies else self.logits(x), attentions

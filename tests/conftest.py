@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -55,8 +56,11 @@ def translating_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_small_model(tmp_path_factory.mktemp("models") / "other", tasks=("translate:zh",))
 
 
-def save_small_model(path: Path, tasks: Sequence[str] = ("translate:zh", "summarize", "answer")) -> Path:
-    """A random model of the project's own kind that points and sums up, its vocabulary letters, bytes and a few words."""
+def save_small_model(
+    path: Path, tasks: Sequence[str] = ("translate:zh", "summarize", "answer"), **changes: Any
+) -> Path:
+    """A random model of the project's own kind that points, copies and sums up, its vocabulary letters, bytes and a few words;
+    `changes` are fields of ModelConfig."""
     import tokenizers
     import torch
 
@@ -85,8 +89,10 @@ def save_small_model(path: Path, tasks: Sequence[str] = ("translate:zh", "summar
         "summarize": Task((5,), (5,)),
         "answer": Task((6,), (6,)),
     }
+    sizes = {"d_model": 16, "n_heads": 2, "d_head": 8, "d_ff": 24, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    sizes |= {"n_segments": SEGMENTS, "pointer_generator": True}
     config = CheckpointConfig(
-        model=ModelConfig(size, size, 16, 2, 8, 24, n_encoder_layers=2, n_decoder_layers=2, n_segments=SEGMENTS),
+        model=ModelConfig(size, size, **{**sizes, **changes}),
         special=SpecialIds(pad=0, eos=1, decoder_start=3, unk=2),
         generation=GenerationConfig(beam_size=2),
         tasks={name: task for name, task in known.items() if name in tasks},

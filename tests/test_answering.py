@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tx.model import answering
-from tx.model.answering import LONGEST, MAX_QUESTION_PIECES, STRIDE, WINDOW, Answerer
+from tx.model import answering, segment
+from tx.model.answering import LONGEST, MAX_QUESTION_PIECES, SENTENCE, STRIDE, WINDOW, Answerer
 from tx.model.errors import CheckpointError, InputError, UsageError
+from tx.model.matching import units
 from tx.model.results import Answer
 from tx.model.runtime import Runtime
+from tx.model.spans import Reader
 
 TEXT = "Anna met Bob at the bridge. The bridge is old, but the water is not!\n\n桥在河上。你好 😀 to you all. At last 12 boats came."
 NOTHING = Answer("", 0, 0, 0.0)
@@ -50,6 +54,7 @@ CHARACTERS = st.sampled_from("ab AB.?!\n\t\r\u3000河上桥。，😀👨\u200d�
 @example("😀😀 Anna 河上", "who", 5)
 @example("  a  ", "a", 1)
 @example("a" * 300, "b", 3)
+@example("1" + "?" * 30, "111", 1)
 def test_answers_are_places_in_the_text(answerer: Answerer, context: str, question: str, top_k: int) -> None:
     for threshold in (-math.inf, 0.0):
         (answers,) = answerer.answer(context, [question], top_k=top_k, threshold=threshold)
@@ -81,27 +86,51 @@ def test_no_answer_is_a_score_among_the_others(answerer: Answerer) -> None:
     assert [a.text for a in none] == [""]
 
 
-def test_a_score_is_the_log_odds_against_no_answer(answerer: Answerer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the weights with which the decoder looks at one window."""
+def test_a_score_is_the_log_odds_against_no_answer_and_the_sentences_share(answerer: Answerer) -> None:
+    """From the weights with which the decoder looks at one window, and the words of the question in the sentence."""
     from tx.model import spans
 
-    checkpoint = answerer.runtime.checkpoint
-    tokenizer, table = checkpoint.tokenizer, spans.piece_table(checkpoint.tokenizer)
-    ids, places = tokenizer.encode_with_places(TEXT)
-    assert len(ids) <= WINDOW
-    src, kinds, first = spans.source_pieces(
-        tokenizer.encode("Who met Bob?"), ids, table, (6,), tokenizer.encode("\t")[0], 1
-    )
-    weights = answerer.runtime.stepper(1).cross_attention([src], [[6, 1]], [kinds])[0][-1, spans.HEAD]
-    assert weights.shape == (2, len(src))
+    reader = spans.Reader(answerer.runtime.checkpoint.tokenizer, (6,), 1)
+    read = reader.text(TEXT)
+    assert len(read.ids) <= WINDOW
+    source = reader.source(reader.question("Who met Bob?", MAX_QUESTION_PIECES), read)
+    weights = answerer.runtime.stepper(1).cross_attention([source.ids], [[6, 1]], [source.kinds])[0][-1, spans.HEAD]
+    assert weights.shape == (2, len(source.ids))
+    log_p = np.log(np.maximum(weights, 1e-30))
+    log_odds = (log_p - log_p[:, -1:])[:, source.first :]
     for answer in answerer.answer(TEXT, ["Who met Bob?"], top_k=3, threshold=-math.inf)[0]:
+        (first,) = [s for s in segment.sentences(TEXT) if s[0] <= answer.start < s[1]]
+        bonus = SENTENCE * _share("Who met Bob?", first, reader)
         fits = [
-            math.log(weights[0, first + a] / weights[0, -1]) + math.log(weights[1, first + b] / weights[1, -1])
-            for a in range(len(ids))
-            for b in range(a, min(a + LONGEST, len(ids)))
-            if TEXT[places[a][0] : places[b][1]].strip() == answer.text
+            log_odds[0, a] + log_odds[1, b] + bonus
+            for a in range(len(read.ids))
+            for b in range(a, min(a + LONGEST, len(read.ids)))
+            if TEXT[read.offsets[a][0] : read.offsets[b][1]].strip() == answer.text
         ]
-        assert any(answer.score == pytest.approx(fit, abs=1e-4) for fit in fits)
+        assert any(answer.score == pytest.approx(fit, rel=1e-4, abs=1e-4) for fit in fits)
+
+
+def _share(question: str, sentence: tuple[int, int], reader: Reader) -> float:
+    """The share of the question's words in the sentence, by its own characters."""
+    weights = dict(reader.weights.question(question))
+    often = Counter(unit for unit, _, _ in units(TEXT))
+    for unit in weights:
+        weights[unit] /= max(1, min(often[unit], 9)) ** 0.5
+    there = {unit for unit, start, _ in units(TEXT) if sentence[0] <= start < sentence[1]}
+    return sum(weight for unit, weight in weights.items() if unit in there) / sum(weights.values())
+
+
+def test_what_stands_in_the_sentence_of_most_words_comes_first(
+    answerer: Answerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the model would have thought, if the words count for enough."""
+    monkeypatch.setattr(answering, "SENTENCE", 1000.0)
+    for question, sentence in (
+        ("Is the water old?", "The bridge is old"),
+        ("How many boats came?", "At last 12 boats"),
+    ):
+        (best,) = answerer.answer(TEXT, [question], threshold=-math.inf)[0]
+        assert TEXT[slice(*best.sentence)].startswith(sentence)
 
 
 def test_batches_and_engines_do_not_change_answers(
@@ -124,32 +153,93 @@ def test_batches_and_engines_do_not_change_answers(
     single = answerer.answer(long, questions, top_k=3, threshold=-math.inf)
     for other in (alone, torch, single):
         for ours, theirs in zip(together, other, strict=True):
-            assert [a.score for a in ours] == pytest.approx([a.score for a in theirs], abs=1e-3)
+            assert [a.score for a in ours] == pytest.approx([a.score for a in theirs], rel=1e-4, abs=1e-3)
             assert (ours[0].start, ours[0].end) == (theirs[0].start, theirs[0].end)
 
 
-@pytest.mark.parametrize("n", [0, 1, WINDOW - 1, WINDOW, WINDOW + 1, STRIDE + WINDOW, STRIDE + WINDOW + 1, 777])
-def test_windows_cover_the_text(answerer: Answerer, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    """Each stretch of WINDOW − STRIDE pieces is whole in a window, and no window is of another's pieces only."""
+Windows = list[list[int]]
+
+
+@pytest.fixture
+def windows(answerer: Answerer, monkeypatch: pytest.MonkeyPatch) -> Windows:
+    """The pieces of the windows that the model reads, in the order of reading."""
     stepper = answerer.runtime.stepper(1)
-    text = "".join("ab"[(i * i) % 7 % 2] for i in range(n))[:n]
-    ids = answerer.runtime.checkpoint.tokenizer.encode(text)
-    read: list[list[int]] = []
+    tab = answerer.runtime.checkpoint.tokenizer.encode("\t")[0]
+    read: Windows = []
     real = stepper.cross_attention
 
     def note(src: list[list[int]], tgt: list[list[int]], kinds: list[object]) -> object:
-        read.extend(row[row.index(answerer.runtime.checkpoint.tokenizer.encode("\t")[0]) + 1 : -1] for row in src)
+        read.extend(row[row.index(tab) + 1 : -1] for row in src)
         return real(src, tgt, kinds)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stepper, "cross_attention", note)
-    answerer.answer(text, ["a"])
-    assert sum(map(len, read)) >= len(ids) if n else not read
-    assert all(len(window) <= WINDOW for window in read)
+    return read
+
+
+@pytest.mark.parametrize("n", [0, 1, WINDOW - 1, WINDOW, WINDOW + 1, STRIDE + WINDOW, STRIDE + WINDOW + 1, 777])
+def test_windows_cover_the_text(answerer: Answerer, windows: Windows, n: int) -> None:
+    """Each stretch of WINDOW − STRIDE pieces is whole in a window, and no window is of another's pieces only."""
+    text = "".join("ab"[(i * i) % 7 % 2] for i in range(n))[:n]
+    ids = answerer.runtime.checkpoint.tokenizer.encode(text)
+    (found,) = answerer.search(text, ["a"])
+    assert sum(map(len, windows)) >= len(ids) if n else not windows
+    assert all(len(window) <= WINDOW for window in windows)
     reach = WINDOW - STRIDE
+    assert reach >= LONGEST
     for start in range(0, max(1, len(ids) - reach + 1) if n else 0, 7):
         part = ids[start : start + reach]
-        assert any(window[i : i + len(part)] == part for window in read for i in range(len(window)))
-    assert len(read) == (0 if not n else max(1, math.ceil((len(ids) - reach) / STRIDE)))
+        assert any(window[i : i + len(part)] == part for window in windows for i in range(len(window)))
+    assert len(windows) == (0 if not n else max(1, math.ceil((len(ids) - reach) / STRIDE)))
+    assert found.read == found.windows == len(windows)
+
+
+# --- of a text with many windows those are read that have most of the question ---
+
+LONG = "".join(f" {'abcdefghij'[n % 10]}{n}" for n in range(600)) + " the old bridge. " + "x, " * 300
+
+
+def test_of_a_long_text_the_windows_with_the_questions_words_are_read(
+    answerer: Answerer, windows: Windows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = answerer.runtime.checkpoint.tokenizer
+    monkeypatch.setattr(answering, "MOST", 2)
+    old, none = answerer.search(LONG, ["Where is the old bridge?", "Anna"], threshold=-math.inf)
+    assert (old.read, none.read) == (2, 2) and old.windows == none.windows > 20
+    texts = [pieces.decode(window) for window in windows]
+    assert sum("old bridge" in text for text in texts) >= 1
+    # A question that shares no word with the text is answered from its beginning.
+    ids = pieces.encode(LONG)
+    assert [w for w in windows if w[:9] in (ids[:9], ids[STRIDE : STRIDE + 9])] == [
+        ids[:WINDOW],
+        ids[STRIDE : STRIDE + WINDOW],
+    ]
+    assert none.answers[0].end <= len(pieces.decode(ids[: STRIDE + WINDOW]))
+    check(LONG, old.answers, 1, -math.inf)
+    del windows[:]
+    (few,) = answerer.search("the bridge", ["Anna"])
+    assert few.read == few.windows == len(windows) == 1
+
+
+def test_what_the_model_reads_does_not_depend_on_the_other_windows(
+    answerer: Answerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the best answer's window is among those that are read, the answer is that of all windows."""
+    question = ["Where is the old bridge?"]
+    monkeypatch.setattr(answering, "MOST", 1000)
+    (every,) = answerer.search(LONG, question, top_k=50, threshold=-math.inf)
+    assert every.read == every.windows
+    monkeypatch.setattr(answering, "MOST", 3)
+    (few,) = answerer.search(LONG, question, top_k=3, threshold=-math.inf)
+    known = {(a.start, a.end): a.score for a in every.answers}
+    shared = [a for a in few.answers if (a.start, a.end) in known]
+    assert few.read == 3
+    assert all(a.score == pytest.approx(known[a.start, a.end], rel=1e-4, abs=1e-3) for a in shared)
+
+
+def test_nothing_is_read_where_there_is_nothing_to_find(answerer: Answerer, windows: Windows) -> None:
+    assert [found[1:] for found in answerer.search("?!", ["Who?"])] == [(0, 0)]
+    assert [found.read for found in answerer.search("Anna", ["", "Who?"])] == [0, 1]
+    assert len(windows) == 1
 
 
 def test_of_a_long_question_the_beginning_is_read(answerer: Answerer) -> None:
@@ -160,20 +250,39 @@ def test_of_a_long_question_the_beginning_is_read(answerer: Answerer) -> None:
     assert answerer.answer(TEXT, [long], top_k=4) == answerer.answer(TEXT, [start], top_k=4)
 
 
-def test_the_sentence_around_an_answer(answerer: Answerer) -> None:
-    bounds = [(0, 9), (10, 20), (22, 30)]
-    choose = answering._choose
+def test_the_sentence_around_an_answer() -> None:
     context = "Ann sang. Bob slept.\n\nAll well."
-    found = choose(context, [(2.0, 10, 13), (1.0, 4, 14), (0.5, 22, 25), (0.4, 19, 23)], 9, NOTHING, bounds)
-    assert [(a.text, a.sentence) for a in found] == [("Bob", (10, 20)), ("All", (22, 30)), ("", (0, 0))]
-    (across,) = choose(context, [(1.0, 4, 13)], 1, NOTHING, bounds)
+    sentences = answering._Sentences(context)
+    found = answering._choose(
+        context, [(2.0, 10, 13), (1.0, 4, 14), (0.5, 22, 25), (0.4, 19, 23)], 9, NOTHING, sentences
+    )
+    assert [(a.text, a.sentence) for a in found] == [("Bob", (10, 20)), ("All", (22, 31)), ("", (0, 0))]
+    (across,) = answering._choose(context, [(1.0, 4, 13)], 1, NOTHING, sentences)
     assert across.text == "sang. Bob" and across.sentence == (0, 20)
+    (further,) = answering._choose(context, [(1.0, 14, 25)], 1, NOTHING, sentences)
+    assert further.text == "slept.\n\nAll" and further.sentence == (10, 31)
+
+
+LINES = ["Ann met Bob. They sang", "to all. ", " ", "桥在河上。好", "- an item", "x" * 70, "and more", "a\tb. C", ""]
+
+
+@given(st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(["\n", "\r\n", "\n\n", "\n \n", ""])), max_size=9))
+@example([("", "\n\n"), ("a", "\n\n"), ("", "\n\n")])
+def test_sentences_are_those_of_the_whole_text(lines: list[tuple[str, str]]) -> None:
+    text = "".join(line + end for line, end in lines)
+    bounds = segment.sentences(text)
+    sentences = answering._Sentences(text)
+    for start in range(len(text)):
+        for end in {start + 1, min(start + 9, len(text))}:
+            around = [b for b in bounds if b[0] < end and start < b[1]]
+            expected = (min(around[0][0], start), max(around[-1][1], end)) if around else (start, end)
+            assert sentences.around(start, end) == expected
 
 
 def test_words_that_come_again_are_one_answer() -> None:
     context = "Bob. bob! Bob?"
     candidates = [(1.0, 10, 13), (3.0, 0, 3), (2.0, 5, 8), (2.5, 3, 4), (1.5, 3, 8)]
-    found = answering._choose(context, candidates, 9, NOTHING, [])
+    found = answering._choose(context, candidates, 9, NOTHING, answering._Sentences(context))
     assert [(a.text, a.start) for a in found] == [("Bob", 0), (". bob", 3), ("", 0)]
 
 

@@ -47,6 +47,11 @@ def test_the_defaults_are_the_base_model_of_the_paper() -> None:
         ({"sinusoid_layout": "thirds"}, "sinusoid_layout must be one of interleaved, halves, tensor2tensor"),
         ({"decoder_autoregression": "lstm"}, "decoder_autoregression must be one of attention, ssru"),
         ({"tgt_vocab_size": 99}, "share_embeddings needs src_vocab_size = tgt_vocab_size"),
+        (
+            {"tgt_vocab_size": 99, "share_embeddings": False, "pointer_generator": True},
+            "pointer_generator needs one vocabulary: src_vocab_size = tgt_vocab_size",
+        ),
+        ({"pointer_generator": 1}, "pointer_generator must be of type bool, not 1"),
         ({"d_model": 511}, "sinusoidal positions need an even d_model, not 511"),
         ({"positions": "relative", "relative_buckets": 30}, "relative_buckets divisible by 4"),
         ({"positions": "relative", "relative_max_distance": 3}, "a distance of at least 4"),
@@ -68,6 +73,7 @@ def test_what_makes_no_model_is_refused(changes: dict[str, Any], words: str) -> 
         {"position_offset": 2},
         {"n_segments": 0},
         {"n_segments": 20},
+        {"share_embeddings": False, "pointer_generator": True},
         {"relative_buckets": 30},  # of no concern to sinusoids
         {"d_head": 7},  # independent of d_model
     ],

@@ -1,30 +1,18 @@
-"""Evaluation: the right columns, the right tokenizer for each language, and errors that name file and line."""
+"""Evaluation: the right columns, the right tokenizer for each language, errors that name file and line, and the words of
+an answer that SQuAD's and CMRC's scripts compare."""
 
 from __future__ import annotations
 
-import builtins
 import gzip
-import json
-import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tx.model.errors import InputError, UsageError
-from tx.model.evaluation import (
-    evaluate_answers,
-    evaluate_summaries,
-    evaluate_translation,
-    exact_match,
-    f1,
-    first_words,
-    names_and_numbers,
-    normal_words,
-    read_pairs,
-    read_rows,
-)
-from tx.model.results import Answer, Summary, Translation
+from tx.model.evaluation import cmrc_words, evaluate_translation, exact_match, f1, read_pairs, squad_words
+from tx.model.results import Translation
 
 LINES = [
     ("The train leaves at nine in the morning.", "火车早上九点出发。"),
@@ -150,6 +138,12 @@ def test_files_that_cannot_be_read(tmp_path: Path, test_set: Path) -> None:
         evaluate_translation(FakeTranslator({}), tmp_path / "empty.tsv", "en", "zh")
 
 
+def test_a_missing_file_is_reported_before_a_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(InputError, match="cannot be read"):
+        evaluate_translation(FakeTranslator({}), tmp_path / "nowhere.tsv", "en", "zh")
+
+
 @pytest.mark.parametrize(("source", "target", "limit"), [("en", "en", None), ("en", "fr", None), ("en", "zh", 0)])
 def test_requests_that_make_no_sense(test_set: Path, source: str, target: str, limit: int | None) -> None:
     with pytest.raises(UsageError):
@@ -157,19 +151,12 @@ def test_requests_that_make_no_sense(test_set: Path, source: str, target: str, l
 
 
 def test_without_sacrebleu(test_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: object, **kwargs: object) -> object:
-        if name.startswith("sacrebleu"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(UsageError, match='pip install "sacrebleu>=2.4"'):
         evaluate_translation(FakeTranslator(dict(LINES)), test_set, "en", "zh")
 
 
-# --- answers ---
+# --- one answer ---
 
 
 @pytest.mark.parametrize(
@@ -180,14 +167,28 @@ def test_without_sacrebleu(test_set: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("theatre of an era", ["theatre", "of", "era"]),
         ("$5.00, e.g. (here)", ["500", "eg", "here"]),
         ("“curly”", ["“curly”"]),  # as in the script: only ASCII punctuation goes
-        ("维生素 A，的", ["维", "生", "素", "a", "的"]),  # no articles in Chinese
-        ("《iPhone 15》手机。", ["iphone", "15", "手", "机"]),
+        ("re-read", ["reread"]),
         ("", []),
         ("?!", []),
     ],
 )
-def test_words_that_are_compared(text: str, words: list[str]) -> None:
-    assert normal_words(text) == words
+def test_words_of_english(text: str, words: list[str]) -> None:
+    assert squad_words(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("维生素 A，的", ["维", "生", "素", "a", "的"]),  # no articles in Chinese
+        ("《iPhone 15》手机。", ["iphone", "15", "手", "机"]),
+        ("约3.5%，1,000人", ["约", "3.5", "%", "1,000", "人"]),  # the script keeps marks of English
+        ("1:30～2-3", ["13023"]),  # and takes others out before it parts words
+        ("", []),
+        ("。！", []),
+    ],
+)
+def test_words_of_chinese(text: str, words: list[str]) -> None:
+    assert cmrc_words(text) == words
 
 
 @pytest.mark.parametrize(
@@ -202,10 +203,12 @@ def test_words_that_are_compared(text: str, words: list[str]) -> None:
         ("the", "", 1, 1),
         ("", "Paris", 0, 0),
         ("Paris", "", 0, 0),
-        ("1999年10月", "1999年 10月。", 1, 1),
+        ("1999年10月", "《1999年10月》。", 1, 1),
+        ("1999年10月", "1999年 10月", 0, 1),  # in CMRC's script spaces are characters, but no words
         ("北京大学", "北京的大学", 0, 2 * 2 / (4 + 5)),  # the longest run in common, not all characters in common
         ("维生素", "维生素A", 0, 2 * 3 / (3 + 4)),
         ("学大京北", "北京大学", 0, 2 * 1 / (4 + 4)),
+        ("", "北京", 0, 0),
     ],
 )
 def test_exact_match_and_f1(answer: str, reference: str, same: float, overlap: float) -> None:
@@ -213,115 +216,9 @@ def test_exact_match_and_f1(answer: str, reference: str, same: float, overlap: f
     assert f1(answer, reference) == pytest.approx(overlap)
 
 
-class FakeAnswerer:
-    """Answers each question with its last word; nothing where that is "nothing"."""
-
-    def __init__(self) -> None:
-        self.thresholds: list[float] = []
-
-    def answer(self, context: str, questions: Sequence[str], *, threshold: float = 0.0) -> list[list[Answer]]:
-        self.thresholds.append(threshold)
-        words = [question.split()[-1] for question in questions]
-        return [[Answer("" if word == "nothing" else word, 0, 0, 1.0)] for word in words]
-
-
-def json_lines(path: Path, *rows: object) -> Path:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def test_answers_are_scored_against_the_best_reference(tmp_path: Path) -> None:
-    rows = [
-        {"context": "c", "question": "say Paris", "answer": "Paris"},
-        {"context": "c", "question": "say Rome", "answer": "London", "answers": ["London", "in Rome", "the"]},
-        {"context": "c", "question": "say nothing", "answer": ""},
-        {"context": "c", "question": "say something", "answer": "", "answers": []},
-    ]
-    path, answerer = json_lines(tmp_path / "qa.jsonl", *rows), FakeAnswerer()
-    scores = evaluate_answers(answerer, path)  # type: ignore[arg-type]
-    assert scores["exact_match"] == pytest.approx(50)
-    assert scores["f1"] == pytest.approx(100 * (1 + 2 / 3 + 1 + 0) / 4)
-    assert (scores["n"], scores["answered"]) == (4, 0.75)
-    assert evaluate_answers(answerer, path, limit=1, threshold=2.0)["f1"] == 100  # type: ignore[arg-type]
-    assert answerer.thresholds == [-math.inf] * 4 + [2.0]
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        '{"context": "c", "question": "q"}',
-        '{"context": "c", "question": "q", "answer": 3}',
-        '{"context": "c", "question": "q", "answer": "a", "answers": "a"}',
-        '{"context": "c", "question": "q", "answer": "a", "answers": [1]}',
-        "[1]",
-        "{",
-        "[" * 100_000,
-    ],
-)
-def test_rows_that_cannot_be_used(tmp_path: Path, bad: str) -> None:
-    path = json_lines(tmp_path / "qa.jsonl", {"context": "c", "question": "q w", "answer": "a"})
-    path.write_text(path.read_text() + "\n" + bad + "\n")
-    with pytest.raises(InputError, match=r"qa\.jsonl, line 3") as caught:
-        evaluate_answers(FakeAnswerer(), path)  # type: ignore[arg-type]
-    assert "\n" not in str(caught.value)
-
-
-def test_no_rows(tmp_path: Path) -> None:
-    path = json_lines(tmp_path / "none.jsonl")
-    assert list(read_rows(path, ())) == []
-    with pytest.raises(InputError, match="no questions"):
-        evaluate_answers(FakeAnswerer(), path)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no texts"):
-        evaluate_summaries(FakeSummarizer(), path)  # type: ignore[arg-type]
-
-
-# --- summaries ---
-
-
-class FakeSummarizer:
-    """The summary of a text is what follows its last colon."""
-
-    def summarize(self, text: str, **settings: object) -> Summary:
-        return Summary(text.rsplit(":", 1)[-1].strip())
-
-
-def test_rouge_by_hand(tmp_path: Path) -> None:
-    path = json_lines(
-        tmp_path / "s.jsonl",
-        # In common: the, cat, mat (3 of 4 and 4); "the cat" (1 of 3 and 3); the cat … mat in this order
-        {"text": "a dog: the cat, a mat", "summary": "The cat on mat"},
-        # 河 上 船 of 3 and 4 characters; 河上 of 2 and 3 pairs; in order 河 上 船
-        {"text": "天:河上船", "summary": "河上有船。"},
-    )
-    scores = evaluate_summaries(FakeSummarizer(), path)  # type: ignore[arg-type]
-    assert scores["rouge1"] == pytest.approx(100 * (3 / 4 + 2 * 3 / 7) / 2)
-    assert scores["rouge2"] == pytest.approx(100 * (1 / 3 + 2 * 1 / 5) / 2)
-    assert scores["rougeL"] == pytest.approx(100 * (3 / 4 + 2 * 3 / 7) / 2)
-    # The first words, as many as the summary has: "a dog the cat" and 天 河 上
-    assert scores["lead"]["rouge1"] == pytest.approx(100 * (2 / 4 + 2 * 2 / 7) / 2)
-    assert (scores["n"], scores["made_up"]) == (2, 0)
-
-
-def test_first_words() -> None:
-    assert first_words("One, two – three.", 2) == "one two"
-    assert first_words("我用 iPhone", 3) == "我 用 iphone"
-    assert first_words("short", 9) == "short"
-
-
-@pytest.mark.parametrize(
-    ("summary", "text", "new", "total"),
-    [
-        ("Anna met Bob in 1999.", "Then Anna met a man in 1998.", 2, 3),  # Bob and 1999
-        ("The old bridge.", "Near the bridge", 0, 1),  # a sentence's first word may be there in small letters
-        ("Paris is large.", "Rome is large.", 1, 1),
-        ("It fell. Rome burnt.", "rome burnt, and it fell", 0, 2),
-        ("it was Rome", "rome", 1, 1),  # not inside a sentence
-        ("3.5 of 10,000", "10,000 and 3.5", 0, 2),
-        ("3.5", "35", 1, 1),
-        ("2 boats", "12 boats", 1, 1),
-        ("桥在河上。", "船", 0, 0),
-        ("", "text", 0, 0),
-    ],
-)
-def test_names_and_numbers(summary: str, text: str, new: int, total: int) -> None:
-    assert names_and_numbers(summary, text) == (new, total)
+def test_a_latin_answer_to_a_chinese_question() -> None:
+    assert exact_match("the Beatles", "Beatles") == f1("the Beatles", "Beatles") == 1
+    assert exact_match("the Beatles", "Beatles", chinese=True) == 0
+    assert f1("the Beatles", "Beatles", chinese=True) == pytest.approx(2 * 1 / (2 + 1))
+    assert f1("B and A", "A and B", chinese=True) == pytest.approx(2 * 1 / (3 + 3))
+    assert f1("B and A", "A and B", chinese=False) == 1

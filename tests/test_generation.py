@@ -12,8 +12,9 @@ import pytest
 
 from tx.model.config import GenerationConfig, SpecialIds
 from tx.model.errors import TxError
-from tx.model.generation import LogitsRule, _log_sum_exp, _rank, _top, generate
+from tx.model.generation import LogitsRule, OnlySpans, _rank, _top, generate, log_sum_exp
 from tx.model.results import Hypothesis
+from tx.model.rules import Suppress
 
 PAD, EOS, START = 0, 1, 2
 SPECIAL = SpecialIds(pad=PAD, eos=EOS, decoder_start=START)
@@ -26,8 +27,12 @@ class Table:
     def __init__(self, logits: Callable[[tuple[int, ...], tuple[int, ...]], np.ndarray]) -> None:
         self.logits = logits
         self.rows_per_step: list[int] = []
+        self.kinds: object = None
 
-    def start(self, src: Sequence[Sequence[int]], beams: int) -> list[list[tuple[int, ...]]]:
+    def start(
+        self, src: Sequence[Sequence[int]], beams: int, kinds: Sequence[object] | None = None
+    ) -> list[list[tuple[int, ...]]]:
+        self.kinds = kinds
         return [[tuple(row), ()] for row in src for _ in range(beams)]
 
     def step(self, ids: np.ndarray, state: list[list[tuple[int, ...]]]) -> np.ndarray:
@@ -65,6 +70,7 @@ def log_probs(logits: np.ndarray, forbidden: Sequence[int] = (PAD,)) -> np.ndarr
 def run(table: Table, src: Sequence[Sequence[int]], n_best: int = 1, **settings: object) -> list[list[Hypothesis]]:
     rules = settings.pop("rules", ())
     prefix = settings.pop("prefix", (START,))
+    others = {name: settings.pop(name) for name in ("kinds", "renormalise", "patient") if name in settings}
     config = GenerationConfig(**settings)  # type: ignore[arg-type]
     return generate(
         table,
@@ -74,6 +80,7 @@ def run(table: Table, src: Sequence[Sequence[int]], n_best: int = 1, **settings:
         prefix=prefix,
         n_best=n_best,
         rules=rules,  # type: ignore[arg-type]
+        **others,  # type: ignore[arg-type]
     )
 
 
@@ -155,6 +162,30 @@ def test_the_search_ends_when_the_beam_has_finished() -> None:
     table = fixed([-50.0, math.log(0.3), -50.0, math.log(0.7)], [-50.0, 0.0, -50.0, -50.0])
     [[best]] = run(table, [[9, EOS]], beam_size=2, length_penalty=-1.0)
     assert best.ids == (3,) and best.score == pytest.approx(2 * math.log(0.7), abs=1e-6)
+
+
+def test_a_patient_search_goes_by_the_bound_alone() -> None:
+    """The best output has three pieces; by then two others that are hardly possible have finished."""
+    steps = {
+        (START,): {3: 0.998, 4: 0.001, 5: 0.001},
+        (START, 3): {3: 0.999, EOS: 0.001},
+        (START, 4): {EOS: 1.0},
+        (START, 5): {EOS: 1.0},
+        (START, 3, 3): {3: 0.999, EOS: 0.001},
+        (START, 3, 3, 3): {EOS: 1.0},
+    }
+
+    def logits(source: tuple[int, ...], fed: tuple[int, ...]) -> np.ndarray:
+        values = np.full(6, -np.inf)
+        for piece, p in steps.get(fed, {EOS: 1.0}).items():
+            values[piece] = math.log(p)
+        return values
+
+    table = Table(logits)
+    assert run(table, [[9, EOS]], beam_size=2, length_penalty=0.0)[0][0].ids != (3, 3, 3)
+    [[best]] = run(table, [[9, EOS]], beam_size=2, length_penalty=0.0, patient=True)
+    assert best.ids == (3, 3, 3) and best.log_prob == pytest.approx(math.log(0.998 * 0.999**2), abs=1e-5)
+    assert table.rows_per_step[-1] == 2 and len(table.rows_per_step) < 12  # and no longer than that
 
 
 def test_greedy_takes_the_best_piece_each_time() -> None:
@@ -299,6 +330,72 @@ def test_a_rule_of_the_caller_sees_its_sentence() -> None:
         assert math.isfinite(best.log_prob)
 
 
+def spans_of(text: Sequence[int], longest: int) -> set[tuple[int, ...]]:
+    """Every stretch of the text of at most `longest` pieces, the empty one too."""
+    return {tuple(text[a:b]) for a in range(len(text) + 1) for b in range(a, min(a + longest, len(text)) + 1)}
+
+
+@pytest.mark.parametrize("longest", [0, 1, 3, 40])
+@pytest.mark.parametrize("length", [0, 1, 2, 5])
+def test_only_what_goes_on_in_the_text_is_allowed(length: int, longest: int) -> None:
+    """Against a list of all spans: for hypotheses that are spans, and for others."""
+    random = np.random.default_rng((length, longest))
+    texts = [random.integers(3, 7, n).tolist() for n in (0, 1, 4, 12, 30, 9)]
+    rule = OnlySpans(texts, longest, EOS)
+    sentences = random.integers(0, len(texts), 300)
+    ids = random.integers(3, 7, (300, length))
+    logits = random.normal(size=(300, 8)).astype(np.float32)
+    before = logits.copy()
+    rule(ids, sentences, logits)
+    n_allowed = 0
+    for row, sentence in enumerate(sentences):
+        spans = spans_of(texts[sentence], longest)
+        allowed = {piece for piece in range(8) if (*ids[row].tolist(), piece) in spans} | {EOS}
+        assert set(np.flatnonzero(np.isfinite(logits[row])).tolist()) == allowed
+        assert (logits[row, list(allowed)] == before[row, list(allowed)]).all()
+        n_allowed += len(allowed) - 1
+    assert bool(n_allowed) == (length < longest)
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_span_of_all(seed: int, renormalise: bool) -> None:
+    """A wide beam finds the spans of a text in the order of their probabilities: those that the rule leaves, which sum to
+    one over all spans, or the model's own."""
+    random = np.random.default_rng(seed)
+    table, text = bigram(9, seed), random.integers(3, 9, 7).tolist()
+    source = (*text, EOS)
+
+    def log_prob(span: tuple[int, ...]) -> float:
+        total, fed = 0.0, (START,)
+        for n, piece in enumerate((*span, EOS)):
+            follows = {text[a + n] for a in range(len(text) - n) if tuple(text[a : a + n]) == span[:n]}
+            if n == 5:
+                follows = set()
+            forbidden = [p for p in range(9) if p not in {*follows, EOS}] if renormalise else [PAD]
+            total += log_probs(table.logits(source, fed), forbidden)[piece]
+            fed = (*fed, piece)
+        return total
+
+    truth = sorted(((log_prob(span), span) for span in spans_of(text, 5)), reverse=True)
+    if renormalise:
+        assert sum(math.exp(p) for p, _ in truth) == pytest.approx(1)
+    [found] = run(
+        table, [list(source)], 12, beam_size=64, length_penalty=0.0, rules=[OnlySpans([text], 5, EOS)],
+        renormalise=renormalise, max_length_factor=0.0, max_length_constant=6,
+    )  # fmt: skip
+    assert [h.ids for h in found] == [span for _, span in truth[:12]]
+    assert [h.log_prob for h in found] == pytest.approx([p for p, _ in truth[:12]], abs=1e-5)
+
+
+def test_kinds_reach_the_engine() -> None:
+    table = bigram(5)
+    run(table, [[9, EOS]], kinds=[np.array([1, 2])])
+    assert np.array_equal(table.kinds, [[1, 2]])  # type: ignore[arg-type]
+    run(table, [[9, EOS]])
+    assert table.kinds is None
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_length_limit(beam_size: int) -> None:
     table = fixed([0.0, -9.0, 1.0, 2.0, 1.5, 1.0])
@@ -332,6 +429,9 @@ def test_nothing_allowed_closes_the_hypothesis() -> None:
     [[best]] = run(fixed([0.0, 0.0, 1.0, 2.0]), [[9, EOS]], beam_size=2, no_repeat_ngram=1, suppress=(EOS,))
     assert sorted(best.ids) == [2, 3] and not best.finished and math.isfinite(best.score)
     [[none]] = run(fixed([0.0, 0.0, 1.0]), [[9, EOS]], beam_size=1, suppress=(EOS, 2))
+    assert none == Hypothesis((), 0.0, 0.0, finished=False)
+    nothing = [Suppress([PAD, EOS, 2])]
+    [[none]] = run(fixed([0.0, 0.0, 1.0]), [[9, EOS]], beam_size=1, rules=nothing, renormalise=False)
     assert none == Hypothesis((), 0.0, 0.0, finished=False)
 
 
@@ -516,5 +616,5 @@ def test_log_sum_exp() -> None:
         for row in logits.astype(float)
         if max(row) > -math.inf
     ]
-    assert np.delete(_log_sum_exp(logits), 5) == pytest.approx(exact, rel=1e-6)
-    assert _log_sum_exp(logits)[5] == -math.inf
+    assert np.delete(log_sum_exp(logits), 5) == pytest.approx(exact, rel=1e-6)
+    assert log_sum_exp(logits)[5] == -math.inf

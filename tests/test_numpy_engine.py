@@ -54,6 +54,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "ssru": {"decoder_autoregression": "ssru", "sinusoid_layout": "halves"},
     "segments": {"n_segments": 3, "embedding_norm": True},
+    "pointer-generator": {"pointer_generator": True, "logits_bias": True, "share_embeddings": False},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 
@@ -112,6 +113,8 @@ def shapes(c: ModelConfig) -> dict[str, tuple[int, ...]]:
         found["output.weight"] = (c.tgt_vocab_size, c.d_model)
     if c.logits_bias:
         found["logits_bias"] = (c.tgt_vocab_size,)
+    if c.pointer_generator:
+        found |= {"copy_gate.weight": (1, c.d_model), "copy_gate.bias": (1,)}
     return found
 
 
@@ -285,6 +288,25 @@ def test_feed_forward() -> None:
         np.testing.assert_allclose(got[i], wanted, atol=1e-5)
 
 
+def test_mixture() -> None:
+    """Number by number: pieces 3 and 0 stand twice in a source, one piece is masked, one gate is nearly shut."""
+    logits, gate = normal(2, 3, 6) * 3, normal(2, 3, 1, seed=1) * 2
+    src = np.array([[3, 1, 3, 5], [0, 0, 4, 2]])
+    weights_ = numpy_engine.softmax(normal(2, 3, 4, seed=2))
+    weights_[1, :, 3] = 0
+    gate[0, 1], logits[1, 0, 4] = -60.0, -2000.0
+    with np.errstate(all="raise", under="ignore"):
+        got = numpy_engine.mixture(logits.copy(), gate, weights_, src)
+    assert got.dtype == F32
+    for b, t in np.ndindex(2, 3):
+        g = 1 / (1 + math.exp(-float(gate[b, t, 0])))
+        e = [math.exp(v) for v in logits[b, t].tolist()]
+        for piece in range(6):
+            copied = sum(float(weights_[b, t, s]) for s in range(4) if src[b, s] == piece)
+            assert got[b, t, piece] == pytest.approx(math.log(g * e[piece] / sum(e) + (1 - g) * copied), abs=1e-5)
+    np.testing.assert_allclose(np.exp(got[0]).sum(-1), 1, rtol=1e-5)
+
+
 def test_ssru_and_in_two_parts() -> None:
     x, W, W_f, b_f, c = normal(2, 6, 4), normal(4, 4, seed=1), normal(4, 4, seed=2), normal(4, seed=3), normal(2, 4)
     out, last = numpy_engine.ssru(x, W, W_f, b_f, c)
@@ -386,7 +408,18 @@ def test_everything_is_float32(changes: dict[str, Any], monkeypatch: pytest.Monk
 
         return call
 
-    for name in ("softmax", "attention", "linear", "mean", "layer_norm", "rms_norm", "ssru", "sinusoids", "float32"):
+    for name in (
+        "softmax",
+        "attention",
+        "linear",
+        "mean",
+        "layer_norm",
+        "rms_norm",
+        "ssru",
+        "sinusoids",
+        "mixture",
+        "float32",
+    ):
         monkeypatch.setattr(numpy_engine, name, checked(name, getattr(numpy_engine, name)))
     for name, formula in numpy_engine.ACTIVATIONS.items():
         monkeypatch.setitem(numpy_engine.ACTIVATIONS, name, checked(name, formula))
@@ -396,7 +429,7 @@ def test_everything_is_float32(changes: dict[str, Any], monkeypatch: pytest.Monk
         warnings.simplefilter("error")
         logits, attentions = transformer.forward(src, mask, tgt, need_weights=True)
         memory = transformer.encode(src, mask)
-        state = transformer.start(memory, mask, beams=2)
+        state = transformer.start(memory, mask, 2, src)
         for _ in range(3):
             state.reorder(np.array([1, 0, 3, 2, 5, 4]))
             assert transformer.step(np.arange(6), state).dtype == F32
@@ -412,7 +445,7 @@ def test_steps_give_what_the_full_pass_gives(changes: dict[str, Any]) -> None:
     src, mask, tgt = inputs(transformer.config)
     full, attentions = transformer.forward(src, mask, tgt)
     assert attentions is None
-    state = transformer.start(transformer.encode(src, mask), mask)
+    state = transformer.start(transformer.encode(src, mask), mask, src=src)
     for t in range(tgt.shape[1]):
         np.testing.assert_allclose(transformer.step(tgt[:, t], state), full[:, t], atol=2e-5, rtol=1e-5)
     assert state.length == tgt.shape[1]
@@ -500,7 +533,7 @@ def test_tensors_are_read_when_they_are_needed_and_once(changes: dict[str, Any])
     src, mask, tgt = inputs(c)
     memory = transformer.encode(src, mask)
     assert tensors.touched() == {n for n in tensors if n.startswith("encoder.")} | {"src_embedding.weight"}
-    state = transformer.start(memory, mask)
+    state = transformer.start(memory, mask, src=src)
     kv = {n for n in tensors if ".cross_attn.k_proj." in n or ".cross_attn.v_proj." in n}
     assert {n for n in tensors.touched() if n.startswith("decoder.")} == kv
     for t in range(3):
@@ -578,6 +611,27 @@ def test_a_missing_tensor_is_named(changes: dict[str, Any]) -> None:
             NumpyTransformer(c, tensors).forward(src, mask, tgt)
 
 
+def test_a_model_that_copies_needs_the_sources() -> None:
+    transformer = model(VARIANTS["pointer-generator"])
+    state = transformer.start(transformer.encode(np.array([[1, 2]])))
+    with pytest.raises(ValueError, match="must be started with its sources"):
+        transformer.step(np.array([5]), state)
+
+
+def test_the_sources_stay_with_their_sentences() -> None:
+    """Of two models that differ only in the gate, the one that only copies says nothing but pieces of its source."""
+    c = config(VARIANTS["pointer-generator"])
+    tensors = {**weights(c), "copy_gate.bias": np.array([-1e4], F32)}
+    stepper = NumpyStepper(NumpyTransformer(c, tensors), pad=0)
+    src = [[3, 4, 3, 1], [5, 6], [9, 8, 1]]
+    state = stepper.start(src, beams=2)
+    sentences = np.arange(3).repeat(2)
+    for rows in ([1, 0, 2, 3, 5, 5], [4, 5, 0, 1], [3, 0, 2], [1]):
+        state, sentences = stepper.reorder(state, np.array(rows)), sentences[rows]
+        log_p = stepper.step(np.full(len(rows), 7), state)
+        assert [set(np.flatnonzero(row > -50)) for row in log_p] == [set(src[s]) for s in sentences]
+
+
 def test_the_stepper_pads_on_the_right() -> None:
     transformer = model({})
     stepper = NumpyStepper(transformer, pad=30)
@@ -589,3 +643,15 @@ def test_the_stepper_pads_on_the_right() -> None:
     assert stepper.start([[3, 1], [4, 1]], beams=1).memory_mask is None  # nothing is padded: nothing to mask
     got[:] = np.nan  # the search may overwrite the logits
     assert np.isfinite(stepper.step(np.array([1, 1, 1, 1]), state)).all()
+
+
+def test_the_stepper_hands_on_the_kinds_of_pieces() -> None:
+    transformer = model(VARIANTS["segments"])
+    stepper = NumpyStepper(transformer, pad=30)
+    state = stepper.start([[3, 4, 1], [5, 1]], 1, [np.array([2, 1, 0], np.uint8), np.array([1, 2], np.uint8)])
+    src, mask = np.array([[3, 4, 1], [5, 1, 30]]), np.array([[True] * 3, [True, True, False]])
+    kinds = np.array([[2, 1, 0], [1, 2, 0]])
+    wanted, _ = transformer.forward(src, mask, np.array([[7], [8]]), segments=kinds)
+    plain, _ = transformer.forward(src, mask, np.array([[7], [8]]))
+    np.testing.assert_allclose(stepper.step(np.array([7, 8]), state), wanted[:, 0], atol=1e-5)
+    assert np.abs(wanted - plain).max() > 0.1

@@ -11,7 +11,8 @@ import pytest
 from tx.model import runtime
 from tx.model.config import GenerationConfig
 from tx.model.errors import CheckpointError, UsageError
-from tx.model.generation import LogitsRule, OnlyFromSource
+from tx.model.generation import LogitsRule
+from tx.model.rules import FloatArray, IntArray
 from tx.model.runtime import TORCH_CORES, TORCH_FROM, Job, Runtime, check_whole
 
 SEARCH = GenerationConfig(beam_size=2, max_length=8)
@@ -87,7 +88,11 @@ def test_rules_are_made_for_each_batch(small_model: Path) -> None:
         forbidden = np.zeros((len(src), made.checkpoint.tokenizer.vocab_size), np.bool_)
         for row, ids in zip(forbidden, src, strict=True):
             row[[first[job] for job in first if list(ids) in ([5, *job[1], 1], [*job[1], 1])]] = True
-        return [OnlyFromSource(forbidden)]
+
+        def only_others(ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
+            logits[forbidden[sentences]] = -np.inf
+
+        return [only_others]
 
     other = made.generate(JOBS, SEARCH, 1, rules=rules)
     assert sorted(map(len, seen)) == [1, 1, 1]

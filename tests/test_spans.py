@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -13,13 +12,10 @@ from hypothesis import strategies as st
 
 from tx.model import spans
 from tx.model.spans import (
-    Pieces,
+    Reader,
     best_spans,
-    coverage,
     disjoint_spans,
     occurrences,
-    piece_table,
-    source_pieces,
 )
 from tx.model.tokenizer import BYTE_PIECES, Tokenizer
 
@@ -32,77 +28,67 @@ def tokenizer() -> Tokenizer:
     return Tokenizer(tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=0, byte_fallback=True)))
 
 
+# --- what the model reads ---
+
+
 @pytest.fixture(scope="module")
-def table(tokenizer: Tokenizer) -> Pieces:
-    return piece_table(tokenizer)
+def reader(tokenizer: Tokenizer) -> Reader:
+    return Reader(tokenizer, (2,), 1)
 
 
-def test_pieces_that_differ_in_case_or_space_are_alike(tokenizer: Tokenizer, table: Pieces) -> None:
-    classes = {word: int(table.classes[tokenizer.id(word)]) for word in WORDS}
-    assert classes[" the"] == classes["the"] != classes[" river"]
-    assert classes[" Bridge"] == classes["bridge"]
-    assert classes[" 7"] == classes["7"]
-    nothing = [classes["."], *(int(table.classes[tokenizer.id(p)]) for p in ("<unk>", "</s>", "<answer>", "<0x41>"))]
-    assert nothing == [-1] * 5
+TAB = 3 + 9  # the byte piece of a tab
 
 
-def test_what_is_rare_says_more(tokenizer: Tokenizer, table: Pieces) -> None:
-    weight = {word: float(table.weights[tokenizer.id(word)]) for word in WORDS}
-    assert weight[" Bridge"] == pytest.approx((9.0 - 5.5) / 5)
-    assert weight[" the"] == 0
-    assert weight[" 7"] == weight["7"] == 0.2  # any number has digits
-    assert table.weights.max() == 1.2
-    common = {word for word in WORDS if table.common[tokenizer.id(word)]}
-    assert common == {" the", "the", ".", " 7", "7"}
-
-
-def test_a_vocabulary_without_probabilities(tokenizer: Tokenizer) -> None:
-    content = json.loads(tokenizer.to_json())
-    vocabulary = {piece: i for i, (piece, _) in enumerate(content["model"]["vocab"])}
-    other = Tokenizer(tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>")))
-    found = piece_table(other)
-    assert not found.weights[other.id(" Bridge")] and found.common.all()
-    assert not coverage([other.id(" Bridge")], np.array([other.id("bridge")]), found).any()
-
-
-def test_coverage_falls_with_the_distance(tokenizer: Tokenizer, table: Pieces) -> None:
-    bridge, river, the = (tokenizer.id(word) for word in (" Bridge", " river", "the"))
-    text = np.array([the] * 10 + [tokenizer.id("bridge")] + [the] * 60)
-    found = coverage([bridge, river, the], text, table)
-    rare, rarer = 0.5, 0.7  # weights of river and bridge; "the" has none
-    for place in (0, 9, 10, 11, 41, 42, 70):
-        expected = rarer * max(0, 1 - abs(place - 10) / spans.REACH) / (rare + rarer)
-        assert found[place] == pytest.approx(expected)
-    assert coverage([the], text, table).max() == 0
-    assert coverage([river], text, table).max() == 0
-
-
-def test_the_source_of_a_question(tokenizer: Tokenizer, table: Pieces) -> None:
-    question = [tokenizer.id(" Bridge"), tokenizer.id(" the"), tokenizer.id(".")]
-    text = [tokenizer.id(word) for word in ("the", "bridge", ".", " river")]
-    ids, kinds, first = source_pieces(question, text, table, (2,), 77, 1)
-    assert ids == [2, *question, 77, *text, 1]
-    assert ids[first : first + len(text)] == text
+def test_the_source_of_a_question(tokenizer: Tokenizer, reader: Reader) -> None:
+    question, text = reader.question("the Bridge.", 99), reader.text("the bridge. river")
+    assert tokenizer.pieces(text.ids) == [" the", "<0x20>", "bridge", ".", " river"]
+    ids, kinds, first = reader.source(question, text)
+    assert ids == [2, *tokenizer.encode("the Bridge."), TAB, *text.ids, 1] and ids[first:-1] == text.ids
     # All is near: the whole question stands there. A full stop matches nothing.
-    assert kinds.tolist() == [0] * 5 + [1 + 12 + match for match in (1, 2, 0, 0)] + [19]
-    _, kinds, _ = source_pieces([tokenizer.id(" river")], text[:3], table, (), 77, 1)
-    assert kinds.tolist() == [0, 0, 1, 1, 1, 16]  # nothing of it stands there
+    assert kinds.tolist() == [0] * first + [1 + 12 + match for match in (1, 0, 2, 0, 0)] + [19]
+    _, kinds, first = reader.source(reader.question("river", 99), reader.text("the bridge."))
+    assert kinds.tolist() == [0] * first + [1] * 4 + [16]  # nothing of it stands there
 
 
-@pytest.mark.parametrize(("question", "text"), [([], [5, 6]), ([5], []), ([], [])])
-def test_a_source_without_one_side(table: Pieces, question: list[int], text: list[int]) -> None:
-    ids, kinds, first = source_pieces(question, text, table, (2,), 77, 1)
-    assert ids == [2, *question, 77, *text, 1] and first == len(question) + 2
-    assert len(kinds) == len(ids) and not kinds.any()
+def test_nearness_is_compared_with_the_best_place_of_the_window(reader: Reader) -> None:
+    question, text = reader.question("bridge river", 99), reader.text("bridge" + "." * 40)
+    _, kinds, first = reader.source(question, text)
+    limits = [32 * (1 - share) for share in spans.NEARNESS]  # distances up to which the levels 1 … 4 go
+    for distance, kind in enumerate(kinds[first + 2 : -1].tolist(), 1):
+        if distance not in limits:  # there it depends on the last bit
+            assert kind == 1 + 3 * sum(distance < limit for limit in limits)
+    weights = reader.weights.question("bridge river")
+    share = weights["bridg"] / sum(weights.values())
+    assert spans.COVERAGE[0] < share < spans.COVERAGE[2]
+    assert kinds[-1] == 16 + sum(share >= limit for limit in spans.COVERAGE)
 
 
-@given(st.lists(st.integers(0, 266), max_size=8), st.lists(st.integers(0, 266), max_size=60))
-def test_kinds_are_in_range(table: Pieces, question: list[int], text: list[int]) -> None:
-    ids, kinds, first = source_pieces(question, text, table, (2,), 77, 1)
-    assert len(ids) == len(kinds) and (kinds < spans.SEGMENTS).all()
-    assert not kinds[:first].any()
-    if question and text:
-        assert (kinds[first:-1] >= 1).all() and (kinds[first:-1] <= 15).all() and kinds[-1] >= 16
+def test_only_the_beginning_of_a_question_is_read_but_all_its_words_count(reader: Reader) -> None:
+    question = reader.question("the the the bridge", 2)
+    assert len(question.ids) == 2 and "bridg" in question.weights
+    _, kinds, first = reader.source(question, reader.text("bridge"))
+    assert kinds.tolist() == [0] * first + [13, 15, 19]
+
+
+@pytest.mark.parametrize(("question", "text"), [("", "the"), ("the", ""), ("", ""), ("?!", "the"), ("the", "…\x00")])
+def test_a_source_without_words_on_one_side(tokenizer: Tokenizer, reader: Reader, question: str, text: str) -> None:
+    ids, kinds, first = reader.source(reader.question(question, 99), reader.text(text))
+    assert ids == [2, *tokenizer.encode(question), TAB, *tokenizer.encode(text), 1]
+    assert kinds.tolist() == [0] * first + [1] * (len(ids) - first - 1) + [16 if text else 0]
+
+
+CHARACTERS = "Bridge the 7.河上\t\n"
+
+
+@given(st.text(CHARACTERS, max_size=20), st.text(CHARACTERS, max_size=60), st.integers(0, 50), st.integers(0, 50))
+def test_the_source_of_a_window(reader: Reader, question: str, context: str, first: int, width: int) -> None:
+    asked, text = reader.question(question, 10), reader.text(context)
+    assert len(text.ids) == len(text.offsets) == text.words.n
+    ids, kinds, start = reader.source(asked, text, first, first + width)
+    assert ids == [2, *asked.ids, TAB, *text.ids[first : first + width], 1]
+    assert len(ids) == len(kinds) and not kinds[:start].any()
+    assert ((kinds[start:-1] >= 1) & (kinds[start:-1] <= 15)).all()
+    assert 16 <= kinds[-1] < spans.SEGMENTS if start < len(ids) - 1 else kinds[-1] == 0
 
 
 # --- where answers stand ---
@@ -154,15 +140,19 @@ def test_pieces_of_an_occurrence_hold_it(tokenizer: Tokenizer, text: str, answer
 
 @given(st.integers(1, 7), st.integers(1, 8), st.integers(1, 30), st.integers(0, 10**6))
 def test_the_best_spans_are_those_of_all(n: int, longest: int, count: int, seed: int) -> None:
-    start, end = np.random.default_rng(seed).normal(size=(2, n))
-    every = [
-        (start[a] + end[b], a, b) for a, b in itertools.product(range(n), range(n)) if a <= b and b - a + 1 <= longest
-    ]
-    found = [span for span in best_spans(start, end, longest, count) if np.isfinite(span[0])]
-    ranked = sorted(every, key=lambda span: -span[0])
-    assert found == ranked[:count]
-    apart: list[tuple[float, int, int]] = []
-    for span in ranked:
-        if all(span[2] < other[1] or other[2] < span[1] for other in apart):
-            apart.append(span)
-    assert disjoint_spans(start, end, longest, count) == apart[:count]
+    rng = np.random.default_rng(seed)
+    start, end = rng.normal(size=(2, n))
+    for words in (None, rng.random(n) < 0.3):
+        every = [
+            (start[a] + end[b], a, b)
+            for a, b in itertools.product(range(n), range(n))
+            if a <= b and b - a + 1 <= longest and (words is None or words[a : b + 1].any())
+        ]
+        found = [span for span in best_spans(start, end, longest, count, words) if np.isfinite(span[0])]
+        ranked = sorted(every, key=lambda span: -span[0])
+        assert found == ranked[:count]
+        apart: list[tuple[float, int, int]] = []
+        for span in ranked:
+            if all(span[2] < other[1] or other[2] < span[1] for other in apart):
+                apart.append(span)
+        assert disjoint_spans(start, end, longest, count, words) == apart[:count]

@@ -257,10 +257,10 @@ def test_any_damage_is_read_rightly_or_refused(tmp_path: Path, place: int, byte:
 @given(st.data())
 def test_names_and_shapes_are_those_of_the_model(data: st.DataObject) -> None:
     switches = ("norm_first", "final_norm", "embedding_norm", "bias", "gated_ffn", "share_embeddings", "tie_output")
-    changes = {name: data.draw(st.booleans(), name) for name in (*switches, "logits_bias")}
+    changes = {name: data.draw(st.booleans(), name) for name in (*switches, "logits_bias", "pointer_generator")}
     config = ModelConfig(
         src_vocab_size=11,
-        tgt_vocab_size=11 if changes["share_embeddings"] else 13,
+        tgt_vocab_size=11 if changes["share_embeddings"] or changes["pointer_generator"] else 13,
         d_model=8,
         n_heads=3,
         d_head=2,

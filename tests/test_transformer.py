@@ -50,6 +50,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "two vocabularies": {"share_embeddings": False, "tgt_vocab_size": 23, "sinusoid_layout": "tensor2tensor"},
     "ssru": {"decoder_autoregression": "ssru"},
     "segments": {"n_segments": 3, "embedding_norm": True},
+    "pointer-generator": {"pointer_generator": True, "scale_logits": True},
     "ssru, norm first": {"decoder_autoregression": "ssru", "norm_first": True, "positions": "learned"},
 }
 every_variant = pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
@@ -128,7 +129,7 @@ def test_step_by_step_is_the_same_as_all_at_once(changes: dict[str, Any]) -> Non
     transformer = model(changes)
     src, mask, tgt = inputs(transformer, n_tgt=30)  # past the distance from which relative positions are all one
     whole, _ = transformer(src, mask, tgt)
-    state = transformer.start(transformer.encode(src, mask), mask)
+    state = transformer.start(transformer.encode(src, mask), mask, src=src)
     for t in range(30):
         assert state.length == t
         torch.testing.assert_close(transformer.step(tgt[:, t], state), whole[:, t])
@@ -184,7 +185,7 @@ def test_rows_can_be_repeated_dropped_and_moved(changes: dict[str, Any]) -> None
     transformer = model(changes)
     src, mask, tgt = inputs(transformer)
     rows = torch.tensor([2, 0, 0, 2])
-    state = transformer.start(transformer.encode(src, mask), mask)
+    state = transformer.start(transformer.encode(src, mask), mask, src=src)
     run(transformer, state, tgt[:, :4])
     state.reorder(rows)
     logits = run(transformer, state, tgt[rows, 4:])
@@ -199,11 +200,11 @@ def test_beams_are_rows_of_their_sentence(changes: dict[str, Any]) -> None:
     src, mask, _ = inputs(transformer)
     memory = transformer.encode(src, mask)
     pieces = torch.randint(0, transformer.config.tgt_vocab_size, (9, 4))  # another prefix for each beam
-    logits = run(transformer, transformer.start(memory, mask, beams=3), pieces)
+    logits = run(transformer, transformer.start(memory, mask, 3, src), pieces)
     for b in range(3):
         for k in range(3):
             row = b * 3 + k
-            alone = transformer.start(memory[b : b + 1], mask[b : b + 1])
+            alone = transformer.start(memory[b : b + 1], mask[b : b + 1], src=src[b : b + 1])
             torch.testing.assert_close(run(transformer, alone, pieces[row : row + 1])[0], logits[row])
 
 
@@ -256,6 +257,61 @@ def test_relative_positions_look_both_ways_in_the_encoder_only() -> None:
         assert torch.equal(bias[0, 1], stack.relative_bias.weight[buckets, 1])
         last = stack.position_bias(1, 20, device)
         assert last is not None and torch.equal(last[0, :, 0], bias[0, :, -1])
+
+
+def mixture_case() -> tuple[Transformer, Tensor, Tensor, Tensor]:
+    """A model that copies, vectors x [2, 3, d_model], weights [2, H, 3, 5] of which the last row's last two are masked,
+    and sources in which pieces stand more than once [2, 5]."""
+    transformer = model(VARIANTS["pointer-generator"])
+    torch.manual_seed(2)
+    x, scores = torch.randn(2, 3, 16).double(), torch.randn(2, 2, 3, 5).double()
+    scores[1, :, :, 3:] = -torch.inf
+    return transformer, x, scores.softmax(-1), torch.tensor([[7, 4, 7, 9, 7], [2, 2, 30, 0, 0]])
+
+
+def mixture_formula(transformer: Transformer, x: Tensor, cross: Tensor, src: Tensor) -> Tensor:
+    """P [B, T, V] as it is written: the whole row of copies, added up piece by piece."""
+    g = torch.sigmoid(x @ transformer.copy_gate.weight[0] + transformer.copy_gate.bias)[..., None]
+    one_hot = torch.nn.functional.one_hot(src, transformer.config.tgt_vocab_size).double()
+    return g * transformer.logits(x).softmax(-1) + (1 - g) * (cross[:, 0] @ one_hot)
+
+
+@torch.no_grad()
+def test_the_mixture_is_that_of_the_formula() -> None:
+    transformer, x, cross, src = mixture_case()
+    p = transformer.mixture(x, cross, src).exp()
+    torch.testing.assert_close(p, mixture_formula(transformer, x, cross, src), atol=1e-8, rtol=1e-6)
+    torch.testing.assert_close(p.sum(-1), torch.ones(2, 3).double())
+    assert (p[0, :, 7] > cross[0, 0][:, [0, 2, 4]].max(-1).values * 0.01).all()
+    changed = cross.clone()
+    changed[:, 1] = changed[:, 1].flip(-1)  # other heads are not asked
+    torch.testing.assert_close(transformer.mixture(x, changed, src).exp(), p)
+
+
+def test_gradients_of_the_mixture_are_those_of_the_formula() -> None:
+    """Also where a piece stands in the source more than once."""
+    transformer, x, cross, src = mixture_case()
+    towards = torch.randn(2, 3, 31, generator=torch.Generator().manual_seed(3)).double()
+    found = []
+    for log_p in (transformer.mixture, lambda *args: mixture_formula(transformer, *args).log()):
+        leaves = [x.clone().requires_grad_(), cross.clone().requires_grad_()]
+        gate = transformer.copy_gate.weight
+        found.append(torch.autograd.grad((log_p(*leaves, src) * towards).sum(), [*leaves, gate]))
+    (x_1, cross_1, gate_1), (x_2, cross_2, gate_2) = found
+    real = (cross > 0).double()  # what is masked goes nowhere
+    for ours, wanted in ((x_1, x_2), (cross_1 * real, cross_2 * real), (gate_1, gate_2)):
+        torch.testing.assert_close(ours, wanted, atol=1e-7, rtol=1e-6)
+        assert wanted.abs().max() > 0.01
+
+
+@torch.no_grad()
+def test_a_model_that_copies_needs_the_sources() -> None:
+    transformer = model(VARIANTS["pointer-generator"])
+    src, mask, tgt = inputs(transformer)
+    state = transformer.start(transformer.encode(src, mask), mask)
+    with pytest.raises(ValueError, match="must be started with its sources"):
+        transformer.step(tgt[:, 0], state)
+    assert model({}).start(transformer.encode(src), src=src).src is None  # and the others keep none
 
 
 def test_tied_weights_are_there_once() -> None:

@@ -28,19 +28,22 @@ from ..tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.uint16]
 MAX_PLACES = 8  # more occurrences of one answer than this are not told to the model
-TASKS = ("translate", "translate:en", "translate:zh", "summarize", "answer")
+TASKS = ("translate", "translate:en", "translate:zh", "summarize", "answer", "answer:generate")
+GROUPS = ("translate", "summarize", "answer", "answer:generate")  # examples that may share a batch
 _HALF_TO_FULL = str.maketrans({",": "，", "?": "？", "!": "！", ":": "：", ";": "；"})
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file of a recipe. `task`: translate (both ways), translate:en, translate:zh, summarize or answer; `weight` is
-    the share of examples that are drawn from it, relative to the other sources; `limit` caps the rows (0: all);
+    """One file of a recipe. `task`: translate (both ways), translate:en, translate:zh, summarize, answer (the target is
+    where the answer stands) or answer:generate (the target is the answer's pieces); `weight` is the share of examples
+    that are drawn from it, relative to the other sources; `limit` caps the rows (0: all);
     `case_variants` is the share of rows whose English source is added again in capitals, lower or title case,
     `bare_variants` that of rows which are added again without the full stop, question or exclamation mark at their end
     (on both sides): what people type has none, and should not get one. `max_length` replaces the recipe's; of a text with
-    questions up to `window` pieces are read at once (0: as many as fit)."""
+    questions up to `window` pieces are read at once (0: as many as fit); `elsewhere` is the share of the longer ones of which
+    a window is read that does not have the answer."""
 
     path: str
     task: str
@@ -48,6 +51,7 @@ class Source:
     limit: int = 0
     max_length: int = 0
     window: int = 0
+    elsewhere: float = 0.0
     case_variants: float = 0.0
     bare_variants: float = 0.0
 
@@ -146,6 +150,7 @@ class Corpus:
     """The examples of one source: piece ids end to end; example i is src[src_at[i]:src_at[i+1]], tgt likewise.
 
     Sources end in the end piece; targets have neither their prefix nor the end. `task[i]` numbers `task_names`.
+    `group` is one of GROUPS; the targets of "answer" are places in the source.
     """
 
     src: Ids
@@ -155,7 +160,8 @@ class Corpus:
     task: npt.NDArray[np.uint8]
     task_names: list[str]
     weight: float
-    kinds: npt.NDArray[np.uint8] | None = None  # of answers: the kind of each source piece; targets are places in it
+    kinds: npt.NDArray[np.uint8] | None = None  # of answers both ways: the kind of each source piece
+    group: str = "translate"
 
     def __len__(self) -> int:
         return len(self.task)
@@ -177,16 +183,14 @@ def load_corpus(
     key = repr((dataclasses.replace(source, weight=0), max_length, stat and stat.st_size))
     key = hashlib.sha256((key + tokenizer.to_json()).encode()).hexdigest()[:16]
     file = cache / f"{Path(source.path).name}.{key}.npz" if cache else None
-    names = list(tasks)
+    names, group = list(tasks), "translate" if source.task.startswith("translate") else source.task
     if file and stat and file.exists() and file.stat().st_mtime >= stat.st_mtime:
         with np.load(file) as z:
             kinds = z["kinds"] if len(z["kinds"]) else None
-            return Corpus(z["src"], z["src_at"], z["tgt"], z["tgt_at"], z["task"], names, source.weight, kinds)
-    corpus = (
-        _answers(source, tokenizer, special, tasks, source.max_length or max_length)
-        if source.task == "answer"
-        else _texts(source, tokenizer, special, tasks, source.max_length or max_length)
-    )
+            return Corpus(z["src"], z["src_at"], z["tgt"], z["tgt_at"], z["task"], names, source.weight, kinds, group)
+    read = _answers if source.task.startswith("answer") else _texts
+    corpus = read(source, tokenizer, special, tasks, source.max_length or max_length)
+    corpus.group = group
     if file:
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_suffix(f".{os.getpid()}.part.npz")  # renamed when whole: an interruption leaves no torn file
@@ -235,14 +239,15 @@ def _answers(
     source: Source, tokenizer: Tokenizer, special: SpecialIds, tasks: Mapping[str, Task], max_length: int
 ) -> Corpus:
     """Questions with the places of their answers: the target of an example is up to MAX_PLACES pairs of places in its
-    source, the first and the last piece of the answer wherever it stands; where it does not, the end piece twice."""
+    source, the first and the last piece of the answer wherever it stands; where it does not, the end piece twice. Of
+    answer:generate it is the pieces at the first of the places, none where there is none. The windows are the same."""
     rng = random.Random(Path(source.path).name)
-    table, separator = spans.piece_table(tokenizer), tokenizer.encode(spans.SEPARATOR)[0]
     prefix = tasks["answer"].src_prefix
+    reader = spans.Reader(tokenizer, prefix, special.eos)
     src: list[list[int]] = []
     kinds: list[npt.NDArray[np.uint8]] = []
     tgt: list[list[int]] = []
-    contexts: dict[str, tuple[list[int], list[tuple[int, int]]]] = {}
+    contexts: dict[str, spans.Text] = {}
     n = 0
     for n, row in enumerate(read_rows(source.path), 1):
         if source.limit and n > source.limit:
@@ -254,26 +259,33 @@ def _answers(
         if text not in contexts:
             if len(contexts) > 1000:
                 contexts.clear()
-            contexts[text] = tokenizer.encode_with_places(text)
-        ids, offsets = contexts[text]
-        asked = tokenizer.encode(question)[: max_length // 3]
-        places = spans.occurrences(text, answer, offsets)
-        if not ids or (answer and not places):
+            contexts[text] = reader.text(text)
+        read = contexts[text]
+        n_pieces = len(read.ids)
+        asked = reader.question(question, max_length // 3)
+        places = spans.occurrences(text, answer, read.offsets)
+        if not n_pieces or (answer and not places):
             continue
-        room = max_length - len(asked) - len(prefix) - 2
+        room = max_length - len(asked.ids) - len(prefix) - 2
         room = min(room, source.window) if source.window else room
-        first, last = 0, len(ids)
-        if len(ids) > room:
-            a, b = rng.choice(places) if places else (rng.randrange(len(ids)),) * 2
+        first, last = 0, n_pieces
+        if n_pieces > room:
+            a, b = rng.choice(places) if places else (rng.randrange(n_pieces),) * 2
             if b - a >= room:
                 continue
-            first = rng.randint(max(0, b + 1 - room), min(a, len(ids) - room))
+            first = rng.randint(max(0, b + 1 - room), min(a, n_pieces - room))
+            elsewhere = [w for w in range(0, n_pieces - room + 1, 10) if all(b < w or w + room <= a for a, b in places)]
+            if elsewhere and rng.random() < source.elsewhere:
+                first = rng.choice(elsewhere)
             last = first + room
-        row_ids, row_kinds, start = spans.source_pieces(asked, ids[first:last], table, prefix, separator, special.eos)
+        row_ids, row_kinds, start = reader.source(asked, read, first, last)
         inside = [(a - first + start, b - first + start) for a, b in places if first <= a and b < last][:MAX_PLACES]
         src.append(row_ids)
         kinds.append(row_kinds)
-        tgt.append([p for pair in inside for p in pair] or [len(row_ids) - 1] * 2)
+        if source.task == "answer":
+            tgt.append([p for pair in inside for p in pair] or [len(row_ids) - 1] * 2)
+        else:
+            tgt.append(row_ids[inside[0][0] : inside[0][1] + 1] if inside else [])
     print(f"{source.path}: {n} examples, {len(src)} kept", file=sys.stderr)
     return Corpus(
         np.array([p for row in src for p in row], np.uint16),
@@ -296,8 +308,9 @@ class Batch:
     tgt_in: Tensor
     labels: Tensor
     n_tokens: int  # source and target pieces, padding not counted
-    kinds: Tensor | None = None  # of answers: [B, S]
-    places: Tensor | None = None  # of answers: [B, K, 2], −1 where there are fewer
+    kinds: Tensor | None = None  # of answers both ways: [B, S]
+    places: Tensor | None = None  # of answers that are pointed at: [B, K, 2], −1 where there are fewer
+    group: str = "translate"  # one of GROUPS
 
 
 class Batches:
@@ -364,7 +377,7 @@ class Batches:
         rng = np.random.default_rng((self.seed, 2, self.pool_number))
         weights = np.array([c.weight for c in self.corpora])
         choices = rng.choice(len(self.corpora), size=4096, p=weights / weights.sum())
-        pool: list[tuple[bool, int, int, int, int]] = []  # answers or texts, source, target length, corpus, example
+        pool: list[tuple[int, int, int, int, int]] = []  # number of the group, source, target length, corpus, example
         tokens, k = 0, 0
         while tokens < self.batch_tokens * self.pool_batches:
             if k == len(choices):
@@ -376,9 +389,8 @@ class Batches:
             example = int(self._order(corpus, epoch)[place])
             c = self.corpora[corpus]
             src_length = int(c.src_at[example + 1] - c.src_at[example])
-            answers = c.kinds is not None
-            tgt_length = 2 if answers else int(c.tgt_at[example + 1] - c.tgt_at[example]) + 1
-            pool.append((answers, src_length, tgt_length, corpus, example))
+            tgt_length = 2 if c.group == "answer" else int(c.tgt_at[example + 1] - c.tgt_at[example]) + 1
+            pool.append((GROUPS.index(c.group), src_length, tgt_length, corpus, example))
             tokens += src_length + tgt_length
         # Ties in random order: without it a batch would hold one corpus only.
         noise = rng.permutation(len(pool))
@@ -386,72 +398,62 @@ class Batches:
         pool.sort(key=lambda e: e[:3])
         self._plan = []
         batch: list[tuple[int, int]] = []
-        longest_src = longest_tgt = 0
-        kind = False
-        for answers, src_length, tgt_length, corpus, example in pool:
+        longest_src = longest_tgt = last_group = 0
+        for group, src_length, tgt_length, corpus, example in pool:
             longest = max(longest_src, src_length), max(longest_tgt, tgt_length)
             if batch and (
-                answers != kind
+                group != last_group
                 or sum(longest) * (len(batch) + 1) > self.batch_tokens
                 or (src_length != longest_src and sum(longest) * len(batch) > 0.5 * self.batch_tokens)
             ):
                 self._plan.append(batch)
                 batch, longest = [], (src_length, tgt_length)
             batch.append((corpus, example))
-            kind = answers
+            last_group = group
             longest_src, longest_tgt = longest
         self._plan.append(batch)
         self._plan = [self._plan[i] for i in rng.permutation(len(self._plan))]
 
-    def _collate_answers(self, rows: Sequence[tuple[int, int]]) -> Batch:
-        lengths = [int(self.corpora[c].src_at[e + 1] - self.corpora[c].src_at[e]) for c, e in rows]
-        src = np.full((len(rows), max(lengths)), self.special.pad, np.int64)
-        kinds = np.zeros_like(src)
-        places = np.full((len(rows), MAX_PLACES, 2), -1, np.int64)
-        for r, (corpus, e) in enumerate(rows):
-            c = self.corpora[corpus]
-            assert c.kinds is not None
-            src[r, : lengths[r]] = c.src[c.src_at[e] : c.src_at[e + 1]]
-            kinds[r, : lengths[r]] = c.kinds[c.src_at[e] : c.src_at[e + 1]]
-            pairs = c.tgt[c.tgt_at[e] : c.tgt_at[e + 1]].reshape(-1, 2)
-            places[r, : len(pairs)] = pairs
+    def _collate(self, rows: Sequence[tuple[int, int]]) -> Batch:
+        group = self.corpora[rows[0][0]].group
+        sources = [self._part("src", *row) for row in rows]
+        lengths = [len(s) for s in sources]
+        src = self._padded(sources, self.special.pad)
         mask = None
         if min(lengths) != max(lengths):
             mask = torch.from_numpy(np.arange(max(lengths))[None] < np.array(lengths)[:, None])
-        tgt_in = np.tile([*self.tasks["answer"].tgt_prefix, self.special.eos], (len(rows), 1))
-        empty = torch.zeros(0, dtype=torch.long)
-        return Batch(
-            torch.from_numpy(src),
-            mask,
-            torch.from_numpy(tgt_in),
-            empty,
-            sum(lengths) + 2 * len(rows),
-            torch.from_numpy(kinds),
-            torch.from_numpy(places),
-        )
-
-    def _collate(self, rows: Sequence[tuple[int, int]]) -> Batch:
+        kinds = None
         if self.corpora[rows[0][0]].kinds is not None:
-            return self._collate_answers(rows)
-        sources, prefixes, targets = [], [], []
+            kinds = self._padded([self._part("kinds", *row) for row in rows], 0)
+        targets = [self._part("tgt", *row) for row in rows]
+        if group == "answer":
+            tgt_in = torch.tensor([[*self.tasks["answer"].tgt_prefix, self.special.eos]] * len(rows))
+            pairs = self._padded([np.pad(t, (0, 2 * MAX_PLACES - len(t)), constant_values=-1) for t in targets], -1)
+            places, empty = pairs.reshape(len(rows), MAX_PLACES, 2), torch.zeros(0, dtype=torch.long)
+            return Batch(src, mask, tgt_in, empty, sum(lengths) + 2 * len(rows), kinds, places, group)
+        prefixes = []
         for corpus, example in rows:
             c = self.corpora[corpus]
-            sources.append(c.src[c.src_at[example] : c.src_at[example + 1]])
-            targets.append(c.tgt[c.tgt_at[example] : c.tgt_at[example + 1]])
             task = self.tasks[c.task_names[c.task[example]]]
             prefixes.append(list(task.tgt_prefix) or [self.special.decoder_start])
-        n_src = [len(s) for s in sources]
-        n_tgt = [len(p) + len(t) for p, t in zip(prefixes, targets, strict=True)]
-        src = np.full((len(rows), max(n_src)), self.special.pad, np.int64)
-        tgt_in = np.full((len(rows), max(n_tgt)), self.special.pad, np.int64)
-        labels = np.full((len(rows), max(n_tgt)), -100, np.int64)
-        for r, (s, p, t) in enumerate(zip(sources, prefixes, targets, strict=True)):
-            src[r, : len(s)] = s
-            tgt_in[r, : n_tgt[r]] = np.concatenate((p, t))
-            labels[r, len(p) - 1 : n_tgt[r] - 1] = t
-            labels[r, n_tgt[r] - 1] = self.special.eos
-        mask = None
-        if min(n_src) != max(n_src):
-            mask = torch.from_numpy(np.arange(max(n_src))[None] < np.array(n_src)[:, None])
-        n_tokens = sum(n_src) + sum(len(t) + 1 for t in targets)
-        return Batch(torch.from_numpy(src), mask, torch.from_numpy(tgt_in), torch.from_numpy(labels), n_tokens)
+        tgt_in = self._padded([[*p, *t] for p, t in zip(prefixes, targets, strict=True)], self.special.pad)
+        # Nothing is learnt inside a prefix; from its last piece on, the next piece.
+        ignored = [[-100] * (len(p) - 1) for p in prefixes]
+        labels = self._padded([[*i, *t, self.special.eos] for i, t in zip(ignored, targets, strict=True)], -100)
+        n_tokens = sum(lengths) + sum(len(t) + 1 for t in targets)
+        return Batch(src, mask, tgt_in, labels, n_tokens, kinds, None, group)
+
+    def _part(self, name: str, corpus: int, example: int) -> npt.NDArray[np.int64]:
+        """The source, the kinds of its pieces, or the target of an example."""
+        c = self.corpora[corpus]
+        at = c.tgt_at if name == "tgt" else c.src_at
+        part: npt.NDArray[np.int64] = getattr(c, name)[at[example] : at[example + 1]].astype(np.int64)
+        return part
+
+    @staticmethod
+    def _padded(rows: Sequence[Sequence[int] | npt.NDArray[np.int64]], fill: int) -> Tensor:
+        """The rows [B, longest], filled up with `fill` on the right."""
+        padded = np.full((len(rows), max(map(len, rows))), fill, np.int64)
+        for r, row in enumerate(rows):
+            padded[r, : len(row)] = row
+        return torch.from_numpy(padded)

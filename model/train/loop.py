@@ -18,14 +18,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import evaluation, spans
+from .. import evaluation
 from ..checkpoint import check_tensors, one_line, save_checkpoint
-from ..config import CheckpointConfig
+from ..config import POINTING_HEAD, CheckpointConfig
 from ..errors import CheckpointError, InputError
 from ..generation import generate
 from ..tokenizer import Tokenizer
 from ..torch_engine import TorchStepper
 from ..transformer import Transformer
+from .answers import best_answers
 from .architecture import checkpoint_config, initialise
 from .data import Batch, Batches, load_corpus, read_rows
 from .loss import cross_entropy, pointing_loss
@@ -45,13 +46,18 @@ def precision(device: torch.device) -> torch.dtype:
 
 
 class _Sums:
-    """The nll since the last line of the log: of pieces of text, and of questions (both ends of an answer together)."""
+    """The nll since the last line of the log, by task: a mean over pieces of text, end pieces included, and for answers
+    that are pointed at over questions (both ends of an answer together)."""
+
+    NAMES = {
+        "translate": "nll", "summarize": "nll_summarize", "answer": "nll_answer", "answer:generate": "nll_generate",
+    }  # fmt: skip
 
     def __init__(self) -> None:
-        self.sums = {"nll": (0.0, 0), "nll_answer": (0.0, 0)}
+        self.sums = dict.fromkeys(self.NAMES.values(), (0.0, 0))
 
     def add(self, batch: Batch, nll: float, n: int) -> None:
-        name = "nll" if batch.places is None else "nll_answer"
+        name = self.NAMES[batch.group]
         self.sums[name] = self.sums[name][0] + nll, self.sums[name][1] + n
 
     def means(self) -> dict[str, float | None]:
@@ -138,23 +144,31 @@ class Trainer:
         """Summed smoothed loss and summed nll (nats) over the target pieces of a batch, and their number."""
         src, tgt_in, labels = (t.to(self.device) for t in (batch.src, batch.tgt_in, batch.labels))
         mask = None if batch.src_mask is None else batch.src_mask.to(self.device)
+        kinds = None if batch.kinds is None else batch.kinds.to(self.device)
         kind = precision(self.device)
         with torch.autocast(self.device.type, kind, enabled=kind != torch.float32):
-            if batch.places is not None and batch.kinds is not None:
-                memory = self.model.encode(src, mask, batch.kinds.to(self.device))
+            memory = self.model.encode(src, mask, kinds)
+            if batch.places is not None:
                 _, _, cross = self.model.decode(memory, mask, tgt_in, need_weights=True)
-                pointing = pointing_loss(cross[-1][:, spans.HEAD], batch.places.to(self.device))
+                pointing = pointing_loss(cross[-1][:, POINTING_HEAD], batch.places.to(self.device))
                 return pointing, pointing.detach(), len(src)
-            x, _, _ = self.model.decode(self.model.encode(src, mask), mask, tgt_in)
+            copies = self.config.model.pointer_generator
+            x, _, cross = self.model.decode(memory, mask, tgt_in, need_weights=copies)
+            gate = copied = None
+            if copies:
+                gate = self.model.copy_gate(x).sigmoid().float().flatten()
+                same = src[:, None, :] == labels[:, :, None]
+                copied = (cross[-1][:, POINTING_HEAD].float() * same).sum(-1).flatten()
             real = labels.flatten() != -100
             rows, labels = x.flatten(0, 1), labels.flatten()
             if not bool(real.all()):
                 rows, labels = rows[real], labels[real]
+                gate, copied = (None if v is None else v[real] for v in (gate, copied))
             if self.config.model.scale_logits:
                 rows = rows / math.sqrt(self.config.model.d_model)
             loss, nll = cross_entropy(
                 rows, self.model.output_table, self.model.logits_bias if self.config.model.logits_bias else None,
-                labels, self.recipe.label_smoothing, self.recipe.negatives, self.generator,
+                labels, self.recipe.label_smoothing, self.recipe.negatives, self.generator, gate=gate, copied=copied,
             )  # fmt: skip
         return loss, nll, len(labels)
 
@@ -238,15 +252,16 @@ class Trainer:
             self.model.train()
 
     def measure(self) -> dict[str, float | str]:
-        """BLEU and chrF of the averaged weights, greedy, on the first `dev_limit` rows of each dev set, both ways; and
-        the first translation, to look at."""
+        """What the averaged weights score on the first `dev_limit` rows of each dev set: BLEU and chrF of greedy
+        translations, both ways, exact match and F1 of answers; and the first of each, to look at."""
         import sacrebleu
 
         scores: dict[str, float | str] = {}
         with self.averaged():
             for dev, task, rows in self.dev:
-                if task == "answer":
-                    scores.update({f"{dev}.{k}": v for k, v in self.measure_answers(rows).items()})
+                if task.startswith("answer"):
+                    name = f"{dev}.generate" if task == "answer:generate" else dev
+                    scores.update({f"{name}.{k}": v for k, v in self.measure_answers(rows, task).items()})
                     continue
                 for source, target in (("en", "zh"), ("zh", "en")):
                     if task not in ("translate", f"translate:{target}"):
@@ -278,52 +293,15 @@ class Trainer:
                 out[i] = self.tokenizer.decode(hypotheses[0].ids)
         return out
 
-    def measure_answers(self, rows: Sequence[Mapping[str, str]], batch: int = 32) -> dict[str, float | str]:
-        """Exact match and F1 in percent on questions about one window of text each."""
+    def measure_answers(self, rows: Sequence[Mapping[str, str]], task: str = "answer") -> dict[str, float | str]:
+        """Exact match and F1 in percent, and the first answer."""
+        texts = best_answers(TorchStepper(self.model, self.config.special.pad), self.config, self.tokenizer, rows, task)
         em = f1 = 0.0
-        first = ""
-        table, separator = spans.piece_table(self.tokenizer), self.tokenizer.encode(spans.SEPARATOR)[0]
-        task = self.config.tasks["answer"]
-        items = []
-        for n, row in enumerate(rows):
-            ids, offsets = self.tokenizer.encode_with_places(row["context"])
-            asked = self.tokenizer.encode(row["question"])[:100]
-            items.append(
-                (
-                    n,
-                    offsets,
-                    *spans.source_pieces(asked, ids[:450], table, task.src_prefix, separator, self.config.special.eos),
-                )
-            )
-        items.sort(key=lambda item: len(item[2]))
-        for k in range(0, len(items), batch):
-            part = items[k : k + batch]
-            longest = max(len(item[2]) for item in part)
-            src = torch.full((len(part), longest), self.config.special.pad)
-            kinds = torch.zeros_like(src)
-            mask = torch.zeros(len(part), longest, dtype=torch.bool)
-            for r, item in enumerate(part):
-                n_pieces = len(item[2])
-                src[r, :n_pieces], kinds[r, :n_pieces] = (
-                    torch.tensor(item[2]),
-                    torch.from_numpy(item[3].astype("int64")),
-                )
-                mask[r, :n_pieces] = True
-            with torch.inference_mode():
-                src, mask, kinds = (t.to(self.device) for t in (src, mask, kinds))
-                memory = self.model.encode(src, mask, kinds)
-                tgt = torch.tensor([[*task.tgt_prefix, self.config.special.eos]] * len(part), device=self.device)
-                _, _, cross = self.model.decode(memory, mask, tgt, need_weights=True)
-            weights = cross[-1][:, spans.HEAD].float().clamp(min=1e-12).log().double().cpu().numpy()
-            for r, (n, offsets, ids, _, start) in enumerate(part):
-                w = weights[r, :, start : len(ids) - 1]
-                _, a, b = spans.best_spans(w[0], w[1], 30)[0]
-                text = rows[n]["context"][offsets[a][0] : offsets[b][1]]
-                answers = rows[n].get("answers") or [rows[n]["answer"]]
-                em += max(evaluation.exact_match(text, x) for x in answers)
-                f1 += max(evaluation.f1(text, x) for x in answers)
-                first = text if n == 0 else first
-        return {"em": round(100 * em / len(rows), 2), "f1": round(100 * f1 / len(rows), 2), "first": first}
+        for row, text in zip(rows, texts, strict=True):
+            answers = row.get("answers") or [row["answer"]]
+            em += max(evaluation.exact_match(text, x) for x in answers)
+            f1 += max(evaluation.f1(text, x) for x in answers)
+        return {"em": round(100 * em / len(rows), 2), "f1": round(100 * f1 / len(rows), 2), "first": texts[0]}
 
     def export(self, path: str | Path, card: str) -> None:
         """Writes the averaged weights as a checkpoint that `tx` loads, in fp16."""
@@ -366,7 +344,7 @@ def dev_name(path: str | Path) -> str:
 
 def dev_rows(path: str | Path, limit: int, task: str = "translate") -> list[Mapping[str, str]]:
     """The first `limit` rows of a dev set. InputError if there is none, or one without the fields of its task."""
-    fields = ("context", "question", "answer") if task == "answer" else ("en", "zh")
+    fields = ("context", "question", "answer") if task.startswith("answer") else ("en", "zh")
     rows = list(itertools.islice(read_rows(path), limit))
     if not rows:
         raise InputError(f"{path}: the dev set is empty")

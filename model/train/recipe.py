@@ -16,7 +16,8 @@ from .data import TASKS, Source
 class Recipe:
     """All that decides a run: `recipe.json`. Lengths count pieces, `batch_tokens` source + target pieces, `warmup` and
     `decay` optimiser steps. The learning rate rises linearly over `warmup` steps to `lr`, stays, and falls linearly to
-    `lr_end` over the last `decay` of `steps` steps. Dev sets are translations. ConfigError names a value out of range."""
+    `lr_end` over the last `decay` of `steps` steps. Dev sets are translations and questions (answer: pointed at,
+    answer:generate: generated). ConfigError names a value out of range."""
 
     sources: tuple[Source, ...]
     dev: tuple[Source, ...] = ()
@@ -43,7 +44,7 @@ class Recipe:
     def __post_init__(self) -> None:
         checks = {
             "sources": len(self.sources) > 0 and all(s.weight >= 0 and s.task in TASKS for s in self.sources),
-            "dev": all(s.task in ("translate", "translate:en", "translate:zh", "answer") for s in self.dev),
+            "dev": all(s.task in TASKS and s.task != "summarize" for s in self.dev),
             "steps": self.steps >= 1, "batch_tokens": self.batch_tokens >= 1, "max_length": self.max_length >= 2,
             "lr": self.lr > 0, "lr_end": self.lr_end >= 0, "warmup": self.warmup >= 0, "decay": self.decay >= 0,
             "adam_betas": len(self.adam_betas) == 2 and all(0 <= beta < 1 for beta in self.adam_betas),

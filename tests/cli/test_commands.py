@@ -184,8 +184,9 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("text", ["-5 degrees", "--- so it goes", "-i think so", "-5", "-hello", "-only you"])
 def test_a_text_like_an_option_is_told_what_to_do(run: Run, text: str) -> None:
     error = run("translate", text).err
-    assert 'a text that begins with "-" needs "--" before it' in error
+    assert 'a text that begins with "-" needs "--" before it: tx translate -- ' in error
     assert "see tx translate --help" in error
+    assert 'a text that begins with "-" needs "--" before it: tx qa -- ' in run("qa", "-5 or more?").err
 
 
 @pytest.mark.parametrize("option", ["--nope", "-x", "--nope=3"])
@@ -252,7 +253,11 @@ def test_nothing_given_on_a_terminal(run: Run) -> None:
     assert run("translate", "-q", "-", terminal=True, stdin=b"a\n") == (0, "A\n", "")
 
 
-@pytest.mark.parametrize("level", [(), ("translate",), ("evaluate",), ("evaluate", "translate")])
+COMMANDS = ("translate", "summarize", "qa", "evaluate")
+LEVELS = [(), *((c,) for c in COMMANDS), *(("evaluate", c) for c in ("translate", "summarize", "qa"))]
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_everywhere_with_examples_first(run: Run, level: tuple[str, ...], flag: str) -> None:
     status, out, err = run(*level, flag)
@@ -262,6 +267,13 @@ def test_help_everywhere_with_examples_first(run: Run, level: tuple[str, ...], f
     assert "\x1b" not in out
     assert "<list" not in out and "<str" not in out
     assert not [line for line in out.splitlines() if line.endswith("...") and not line.startswith("Usage:")]
+
+
+def test_the_commands_are_listed_in_their_order(run: Run) -> None:
+    _, _, listed = run("--help").out.partition("Commands:\n")
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:4] == list(COMMANDS)
+    _, _, listed = run("evaluate", "--help").out.partition("Commands:\n")
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:3] == list(COMMANDS[:3])
 
 
 def test_help_states_defaults_and_flags(run: Run) -> None:
@@ -296,40 +308,3 @@ def test_unknown_command(run: Run) -> None:
     status, out, err = run("I love NLP")
     assert (status, out) == (2, "")
     assert "tx --help" in err
-
-
-@pytest.fixture
-def dev_set(tmp_path: Path) -> Path:
-    path = tmp_path / "dev.tsv"
-    path.write_text("GOOD MORNING TO YOU ALL\tGOOD MORNING TO YOU ALL\nabc\txyz\n", encoding="utf-8")
-    return path
-
-
-def test_evaluate(run: Run, dev_set: Path) -> None:
-    status, out, err = run("evaluate", "translate", str(dev_set), "--limit", "1")
-    assert (status, err) == (0, "")
-    first, bleu, chrf, second, *_ = out.splitlines()
-    assert first.startswith(f"en to zh: {dev_set}, 1 lines")
-    assert bleu.startswith("  BLEU 100.0  nrefs:1|") and "|tok:zh|" in bleu
-    assert chrf.startswith("  chrF 100.0  nrefs:1|")
-    assert second.startswith("zh to en")
-    records = [
-        json.loads(line) for line in run("evaluate", "translate", str(dev_set), "--json", "--to", "en").out.splitlines()
-    ]
-    assert [(r["from"], r["to"], r["n"]) for r in records] == [("zh", "en", 2)]
-
-
-def test_evaluate_with_an_engine(run: Run, dev_set: Path, fake_pipeline: ModuleType) -> None:
-    assert run("evaluate", "translate", str(dev_set), "--engine", "torch").status == 0
-    assert fake_pipeline.made[-1]["engine"] == "torch"
-    status, out, err = run("evaluate", "translate", str(dev_set), "--engine", "abacus")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-
-
-def test_evaluate_problems(run: Run, dev_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "en to zh, zh to en" in run("evaluate", "translate", str(dev_set), "--from", "fr").err
-    assert run("evaluate", "translate", "/nope.tsv").status == 1
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    status, out, err = run("evaluate", "translate", str(dev_set))
-    assert (status, out) == (1, "")
-    assert err == 'tx: error: scores need sacrebleu: pip install "tx-transformer[eval]"\n'

@@ -13,10 +13,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tx.cli import qa
 from tx.cli.main import main
+from tx.model import answering
+from tx.model.results import Answer
 
 TEXT = "Anna met Bob at the bridge. 桥在河上 😀。 At last 12 boats came."
-KEYS = ["question", "answer", "start", "end", "score", "sentence", "context"]
+KEYS = ["question", "answer", "start", "end", "score", "sentence", "sentence_start", "windows_read", "windows"]
 ANY = ("--threshold", "-99")  # so that the best span is the answer, whatever its score
 
 
@@ -53,9 +56,12 @@ def run(small_model: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest
 def check(rows: list[dict[str, Any]], text: str) -> None:
     for row in rows:
         assert list(row) == KEYS
-        assert row["context"] == text
         assert text[row["start"] : row["end"]] == row["answer"]
-        assert row["answer"] in row["sentence"] and row["sentence"] in text
+        assert text[row["sentence_start"] :].startswith(row["sentence"])
+        if row["answer"]:
+            within = row["start"] - row["sentence_start"]
+            assert row["sentence"][within:].startswith(row["answer"])
+        assert 0 <= row["windows_read"] <= row["windows"]
 
 
 def test_the_text_comes_from_a_file_a_pipe_or_the_command_line(run: Run, tmp_path: Path) -> None:
@@ -112,8 +118,21 @@ def test_the_best_answers_are_different(run: Run) -> None:
     assert [line.split("\t")[0] for line in lines] == [f"{score:.2f}" for score in scores]
 
 
+def test_places_are_those_of_the_file(run: Run, tmp_path: Path) -> None:
+    """Line ends are as they are, and only a byte order mark at the start is no part of the text."""
+    text = "Anna\r\nmet\rBob\n\n桥在\u2028河上 😀\x00!\ufeff At last\t12 boats.\r\n"
+    file = tmp_path / "text.txt"
+    for encoding, name in (("utf-8", "utf-8"), ("utf-8-sig", "utf-8"), ("utf-16", "utf-16"), ("gb18030", "gb18030")):
+        file.write_bytes(text.encode(encoding))
+        result = run("Who?", str(file), "--encoding", name, "--json", "--top-k", "9", *ANY)
+        assert result.status == 0 and len(result.rows) > 3
+        check(result.rows, text)
+        assert result == run("Who?", "-", "--encoding", name, "--json", "--top-k", "9", *ANY, stdin=file.read_bytes())
+
+
 @pytest.mark.parametrize(
-    ("question", "text"), [("Who?", ""), ("Who?", " \n"), ("", TEXT), ("?", TEXT), ("Who?", "?! … 😀")]
+    ("question", "text"),
+    [("Who?", ""), ("Who?", " \n"), ("", TEXT), ("?", TEXT), ("Who?", "?! … 😀"), ("Who?", "\r\n\r")],
 )
 def test_nothing_to_find(run: Run, question: str, text: str) -> None:
     note = "tx: note: no answer found in the text\n"
@@ -122,9 +141,50 @@ def test_nothing_to_find(run: Run, question: str, text: str) -> None:
     assert run(question, "--quiet", "-c", text) == (0, "\n", "")
     result = run(question, "-c", text, "--json", "--top-k", "3")
     assert (result.status, result.err) == (0, note)
-    assert result.rows == [
-        {"question": question, "answer": "", "start": 0, "end": 0, "score": 0.0, "sentence": "", "context": text}
-    ]
+    empty = {
+        "question": question,
+        "answer": "",
+        "start": 0,
+        "end": 0,
+        "score": 0.0,
+        "sentence": "",
+        "sentence_start": 0,
+    }
+    assert result.rows == [empty | {"windows_read": 0, "windows": 0}]
+
+
+@pytest.mark.parametrize("text", ["\x00\x00Anna\x00", "Anna" * 600, "\x1b[31mAnna", "a\ufffdb", "٣ Anna", "\u202eAnna"])
+def test_odd_texts(run: Run, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text(text, encoding="utf-8")
+    result = run("Anna?", str(file), "--json", "--top-k", "1000", *ANY)
+    assert result.status == 0 and result.err == ""
+    check(result.rows, text)
+    assert result.rows[0]["answer"]
+    assert run("\x00Anna?\t?", str(file), *ANY).status == 0
+
+
+def test_more_answers_than_there_are(run: Run) -> None:
+    result = run("Who?", "-c", "Anna", "--top-k", "1000", "--json", *ANY)
+    answers = [row["answer"] for row in result.rows]
+    assert answers.count("") == 1 and 2 <= len(answers) <= 5
+    assert run("Who?", "-c", "Anna", "--top-k", "1000", *ANY).out.count("\n") == len(answers)
+
+
+def test_of_a_long_text_some_parts_are_read_which_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "MOST", 3)
+    text = "a b c d e. " * 90 + TEXT
+    result = run("-q", "Anna at the bridge?", "-q", "", "--json", *ANY, stdin=text.encode())
+    check(result.rows, text)
+    first, second = result.rows
+    assert (first["windows_read"], second["windows_read"]) == (3, 0)
+    assert first["windows"] == second["windows"] > 3
+    note = (
+        f"tx: note: of {first['windows']} parts of the text the 3 that share most words with the question were read\n"
+    )
+    assert result.err.endswith(note) and result.err.count("parts") == 1
+    assert run("Anna?", "--quiet", *ANY, stdin=text.encode()).err == ""
+    assert run("Anna?", *ANY, stdin=TEXT.encode()).err == ""
 
 
 def test_no_answer_names_the_question_among_several(run: Run) -> None:
@@ -147,14 +207,59 @@ def test_a_long_question_is_cut_with_a_warning(run: Run) -> None:
     assert result.err.count("\n") == 1
 
 
-def test_the_sentence_is_shown_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tx.cli import qa
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(qa, "_on_terminal", lambda: True)
 
-    monkeypatch.setattr(qa, "_colour", lambda: True)
-    out = run("Who?", *ANY, "-c", "\x1b[31mAnna met\tBob.").out
-    answer, shown = out.splitlines()
+
+@pytest.mark.usefixtures("terminal")
+def test_the_sentence_is_shown_on_a_terminal(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\x1b[31mAnna met\tBob."
+    answer, shown = run("Who?", *ANY, "-c", text).out.splitlines()
     assert shown.startswith("  ") and shown.count("\x1b") == 2  # those around the answer; none of the text's own
     assert f"\x1b[1;4m{answer}\x1b[0m" in shown
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = run("Who?", *ANY, "-c", text).out
+    assert plain == f"{answer}\n{shown}\n".replace("\x1b[1;4m", "").replace("\x1b[0m", "") and "\x1b" not in plain
+    assert run("Who?", "-c", text, "--threshold", "inf").out == "\n"
+    json_line = run("Who?", "-c", text, "--json", *ANY)
+    check(json_line.rows, text)
+    assert run("Who?", "-c", text, *ANY, "-o", str(tmp_path / "out")).out == ""
+    assert (tmp_path / "out").read_text(encoding="utf-8").count("\n") == 1
+
+
+def shown(context: str, start: int, end: int) -> str:
+    answer = Answer(context[start:end], start, end, 1.0, (0, len(context)))
+    first, second = qa._for_terminal(context, [answer], False).split("\n")[:2]
+    assert first == " ".join(context[start:end].split())
+    return second
+
+
+@pytest.mark.parametrize("word", ["word ", "桥在河上。", "a\u0301 ", "😀", "x"])
+@pytest.mark.parametrize("place", [0, 7, 300, 1993, 1999])
+def test_of_a_long_sentence_what_is_around_the_answer_is_shown(word: str, place: int) -> None:
+    context = word * place + "Anna\nmet Bob" + word * (2000 - place)
+    start = len(word) * place
+    line = shown(context, start, start + 12)
+    answer = "\x1b[1;4mAnna met Bob\x1b[0m"
+    assert line.count(answer) == 1
+    before, after = line.split(answer)
+    assert before.startswith("  …") == (place > 7)
+    assert after.endswith("…") == (place < 1993)
+    assert qa._columns(before) <= 240 and 200 < qa._columns(before + "Anna met Bob" + after) <= 240
+    assert before.removeprefix("  ").removeprefix("…") + "Anna met Bob" in context.replace("\n", " ")
+    assert "Anna met Bob" + after.removesuffix("…") in context.replace("\n", " ")
+    if 300 <= place < 1993:  # in the middle
+        assert abs(qa._columns(before) - qa._columns(after)) <= 6
+
+
+def test_short_sentences_and_long_answers() -> None:
+    assert shown("He saw Anna here.", 7, 11) == "  He saw \x1b[1;4mAnna\x1b[0m here."
+    assert shown("Anna", 0, 4) == "  \x1b[1;4mAnna\x1b[0m"
+    long = "x" * 500
+    assert shown(f"a {long} b", 2, 502) == f"  a \x1b[1;4m{long}\x1b[0m b"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,15 @@ from tx.cli.main import main
 from tx.model import segment
 
 TEXT = "Anna met Bob at the bridge. The bridge is old!\n桥在河上。 At last 12 boats came 😀. And then they left."
+PAGE = """<!DOCTYPE html>
+<html><head><title>x</title><style>p { color: red }</style></head><body>
+<nav><a href="/">All the pages of this place.</a></nav>
+<article><h1>The bridge that is old</h1>
+<p>The <b>bridge</b> is&nbsp;old &amp;
+   narrow. Two boats wait under it.</p><ul><li>A lamp hangs on it.</li></ul>
+<pre>go over the bridge.</pre><script>if (a < b) { the = "end of it."; }</script>
+</article><footer>Nobody reads this line.</footer></body></html>
+"""
 SENTENCES = [TEXT[a:b] for a, b in segment.sentences(TEXT)]
 LONG = " ".join(f"{'ABT'[n % 3]}{'c' * 60} is here." for n in range(9))
 
@@ -86,7 +95,8 @@ def test_one_sentence_comes_back(run: Run, text: str) -> None:
 
 @pytest.mark.parametrize("stdin", [b"", b"\n", b" \t\r\n\n"])
 def test_no_text_no_summary(run: Run, stdin: bytes) -> None:
-    assert run(stdin=stdin) == (0, "", "")
+    assert run(stdin=stdin) == (0, "", "tx: note: stdin: there is no text to sum up\n")
+    assert run("-q", stdin=stdin) == (0, "", "")
     record = json.loads(run("--json", stdin=stdin).out)
     assert (record["summary"], record["spans"], record["name"]) == ("", [], "stdin")
 
@@ -97,6 +107,38 @@ def test_no_more_sentences_than_asked_for(run: Run, n: int) -> None:
     assert sum(sentence in out for sentence in SENTENCES) == n
     out = run("--rewrite", "--sentences", str(n), stdin=TEXT.encode()).out.strip()
     assert 1 <= len(segment.sentences(out)) <= n
+
+
+def test_words_and_sentences_both_limit(run: Run) -> None:
+    out = run("--words", "14", "--sentences", "1", stdin=TEXT.encode()).out.strip()
+    assert out in SENTENCES
+    assert run("--words", "1", "--sentences", "3", stdin=TEXT.encode()).out.strip() in SENTENCES
+
+
+def test_of_a_very_long_text_some_parts_are_read_which_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tx.model import summarizing
+
+    monkeypatch.setattr(summarizing, "MAX_PARTS", 2)
+    result = run(stdin=LONG.encode())
+    assert result.status == 0 and result.out and result.err.count("\n") == 1
+    assert "parts it read the 2 with most in common" in result.err
+    record = json.loads(run("--json", "-q", stdin=LONG.encode()).out)
+    assert record["flags"] == ["parts", "skimmed"] and f"of its {record['parts']} parts" in result.err
+
+
+def test_the_text_of_a_web_page(run: Run) -> None:
+    result = run("--sentences", "9", stdin=PAGE.encode())
+    assert result.out == "The bridge is old & narrow. Two boats wait under it. A lamp hangs on it.\n"
+    assert result.err == "tx: note: stdin: this is a web page; its text was read, without the tags\n"
+    record = json.loads(run("--json", stdin=PAGE.encode()).out)
+    assert record["spans"] == [] and record["flags"] == ["html"]
+    only_around = "<html><body><nav>All the pages of this place. They are few.</nav></body></html>"
+    assert run("--sentences", "1", stdin=only_around.encode()).out in (
+        "All the pages of this place.\n",
+        "They are few.\n",
+    )
+    assert run("-q", stdin=b"<html><body><script>a = b.</script></body></html>") == (0, "", "")
+    assert run("-q", stdin=b"<b>No</b> page.").out == "<b>No</b> page.\n"
 
 
 @pytest.mark.parametrize("n", [5, 10, 14])
@@ -112,18 +154,22 @@ def test_a_long_text_is_read_in_parts_which_is_said(run: Run) -> None:
     for way in ("--extract", "--rewrite"):
         result = run(way, stdin=LONG.encode())
         assert result.status == 0 and 0 < len(result.out.strip()) < len(LONG)
-        assert "tx: note: stdin: the text is longer than the model reads at once; it was read in " in result.err
+        read = "it was read in " if way == "--extract" else "of its "
+        assert f"tx: note: stdin: the text is longer than the model reads at once; {read}" in result.err
         assert run(way, "--quiet", stdin=LONG.encode()) == (0, result.out, "")
         record = json.loads(run(way, "--json", "-q", stdin=LONG.encode()).out)
         assert record["parts"] > 2 and "parts" in record["flags"]
-        assert f"in {record['parts']} parts" in result.err
+        assert f" {record['parts']} parts" in result.err
 
 
 def test_each_file_has_a_summary_of_its_own(run: Run, tmp_path: Path) -> None:
     first, second = tmp_path / "a.txt", tmp_path / "b.txt"
     first.write_text("Anna met Bob.", encoding="utf-8")
     second.write_text("桥在河上。", encoding="utf-8")
-    assert run(str(first), "-", str(second), stdin=b"Hello.").out == "Anna met Bob.\nHello.\n桥在河上。\n"
+    assert run(str(first), "-", str(second), stdin=b"Hello.").out == (
+        f"==> {first} <==\nAnna met Bob.\n\n==> stdin <==\nHello.\n\n==> {second} <==\n桥在河上。\n"
+    )
+    assert run(str(first)).out == "Anna met Bob.\n"
     records = [json.loads(line) for line in run("--json", str(second), str(first)).out.splitlines()]
     assert [record["name"] for record in records] == [str(second), str(first)]
     assert run("-t", "A b.", "-t", "Cc.").out == "A b.\nCc.\n"

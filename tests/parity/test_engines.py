@@ -11,12 +11,14 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
+from tx.model.checkpoint import load_checkpoint, load_transformer
 from tx.model.config import GenerationConfig, ModelConfig, SpecialIds
 from tx.model.generation import generate
 from tx.model.numpy_engine import NumpyStepper, NumpyTransformer
@@ -69,6 +71,13 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "marian-two-vocabularies": {**MARIAN, "share_embeddings": False, "tgt_vocab_size": 53, "scale_embedding": False},
     "bergamot": {**MARIAN, "activation": "relu", "decoder_autoregression": "ssru"},
     "segments": {"norm_first": True, "final_norm": True, "sinusoid_layout": "tensor2tensor", "n_segments": 5},
+    "pointer-generator": {
+        "norm_first": True,
+        "final_norm": True,
+        "logits_bias": True,
+        "n_segments": 5,
+        "pointer_generator": True,
+    },
     "bart": BART,
     "mbart": {**BART, "norm_first": True, "final_norm": True, "scale_embedding": True},
     "m2m100": {"norm_first": True, "final_norm": True, "sinusoid_layout": "tensor2tensor", "position_offset": 2},
@@ -106,6 +115,9 @@ FLIPS: dict[str, Any] = {
     "tie_output": lambda c: {"tie_output": not c.tie_output},
     "logits_bias": lambda c: {"logits_bias": not c.logits_bias},
     "n_segments": lambda c: {"n_segments": 0 if c.n_segments else 3},
+    "pointer_generator": lambda c: {
+        "pointer_generator": not c.pointer_generator and c.src_vocab_size == c.tgt_vocab_size
+    },
     "decoder_autoregression": lambda c: {
         "decoder_autoregression": "attention" if c.decoder_autoregression == "ssru" else "ssru"
     },
@@ -241,12 +253,20 @@ class Reference:
         return self.norm(x, f"{stack}.final_norm") if c.final_norm else x
 
     def logits(self, src: Array, tgt: Array) -> Array:
+        """Logits [T, V], or log P of a model that copies."""
         c, shared = self.c, "src_embedding.weight"
         memory = self.stack(self.embed(src, shared, "encoder"), "encoder")
         table = shared if c.share_embeddings else "tgt_embedding.weight"
         x = self.stack(self.embed(tgt, table, "decoder"), "decoder", memory)
         y = x / (math.sqrt(c.d_model) if c.scale_logits else 1) @ self.w[table if c.tie_output else "output.weight"].T
-        return y + self.w["logits_bias"] if c.logits_bias else y
+        y = y + self.w["logits_bias"] if c.logits_bias else y
+        if not c.pointer_generator:
+            return np.asarray(y)
+        g = 1 / (1 + np.exp(-self.linear(x, "copy_gate")))  # See et al. 2017, eq. 9
+        P, where = g * _softmax(y), self.maps.cross[-1][0]
+        for s, piece in enumerate(src):
+            P[:, piece] += (1 - g[:, 0]) * where[:, s]
+        return np.asarray(np.log(P))
 
 
 # --- models and what they are given ---
@@ -345,18 +365,19 @@ def test_weights_of_attention_are_those_of_the_reference(family: str) -> None:
 @every_family
 def test_cached_steps_are_those_of_the_reference(family: str) -> None:
     c = case(family)
-    numpy_state = c.numpy_model.start(c.numpy_model.encode(c.src, c.mask), c.mask)
+    numpy_state = c.numpy_model.start(c.numpy_model.encode(c.src, c.mask), c.mask, src=c.src)
     with torch.inference_mode():
         src, mask = torch.from_numpy(c.src), torch.from_numpy(c.mask)
-        torch_state = c.torch_model.start(c.torch_model.encode(src, mask), mask)
+        torch_state = c.torch_model.start(c.torch_model.encode(src, mask), mask, src=src)
         for t in range(LENGTH):
             assert difference(c.numpy_model.step(c.tgt[:, t], numpy_state), c.logits[:, t]) < SAME
             theirs = c.torch_model.step(torch.from_numpy(c.tgt[:, t]), torch_state)
             assert difference(theirs.numpy(), c.logits[:, t]) < SAME
 
 
-def test_kinds_of_pieces_are_those_of_the_reference() -> None:
-    c = case("segments")
+@pytest.mark.parametrize("family", ["segments", "pointer-generator"])
+def test_kinds_of_pieces_are_those_of_the_reference(family: str) -> None:
+    c = case(family)
     kinds = np.random.default_rng(3).integers(0, 5, c.src.shape)
     expected = []
     for row, kind, mask, tgt in zip(c.src, kinds, c.mask, c.tgt, strict=True):
@@ -382,6 +403,44 @@ def test_kinds_of_pieces_are_those_of_the_reference() -> None:
             assert difference(weights, np.stack(maps.cross)[:, :, : len(target)]) < SAME_WEIGHTS
         plain = stepper.cross_attention(rows, targets)
         assert difference(plain[0], np.stack(c.maps[0].cross)) < SAME_WEIGHTS
+        state = stepper.start(rows, 2, small)
+        for t in range(3):
+            step = stepper.step(c.tgt[:, t].repeat(2), state)
+            assert difference(step, logits[:, t].repeat(2, axis=0)) < SAME
+
+
+def test_rows_of_a_model_that_copies_go_on_as_their_own_history() -> None:
+    """Beams change places, a source is dropped, then rows are taken from anywhere: both engines stay with the reference,
+    whose sources have pieces that stand in them more than once."""
+    c = case("pointer-generator")
+    src = [[5, 9, 5, 5, 1], [7, 1], [8, 3, 3, 8, 2, 1]]
+    reference = Reference(c.numpy_model.config, dict(c.numpy_model.tensors))
+    for stepper in (NumpyStepper(c.numpy_model, pad=0), TorchStepper(c.torch_model, pad=0)):
+        state: Any = stepper.start(src, 2)
+        sentences, history = np.arange(3).repeat(2), np.zeros((6, 0), np.int64)
+        for rows in ([0, 1, 2, 3, 4, 5], [1, 1, 2, 3, 5, 4], [4, 5, 0, 1], [3, 0, 2], [1, 0, 2], [2, 2]):
+            state = stepper.reorder(state, np.array(rows))
+            ids = c.tgt[0, history.shape[1]] + np.arange(len(rows))
+            sentences, history = sentences[rows], np.concatenate([history[rows], ids[:, None] % 61], axis=1)
+            got = stepper.step(history[:, -1].copy(), state)
+            np.testing.assert_allclose(np.exp(got).sum(axis=1), 1, rtol=1e-5)
+            for row, sentence, pieces in zip(got, sentences, history, strict=True):
+                assert difference(row, reference.logits(np.array(src[sentence]), pieces)[-1]) < SAME
+                reference.maps.cross.clear()
+
+
+def test_a_checkpoint_of_a_model_that_copies_is_read_by_both_engines(small_model: Path) -> None:
+    checkpoint = load_checkpoint(small_model)
+    assert checkpoint.config.model.pointer_generator and "copy_gate.weight" in checkpoint.tensors
+    steps = []
+    for stepper in (
+        NumpyStepper(NumpyTransformer(checkpoint.config.model, checkpoint.tensors), pad=0),
+        TorchStepper(load_transformer(checkpoint), pad=0),
+    ):
+        state: Any = stepper.start([[263, 271, 263, 1], [264, 1]], 1)
+        steps.append(stepper.step(np.array([3, 3]), state))
+    assert difference(*steps) < SAME
+    np.testing.assert_allclose(np.exp(steps[0]).sum(axis=1), 1, rtol=1e-5)  # log P, not logits
 
 
 def flips() -> Sequence[Any]:

@@ -139,6 +139,22 @@ def test_t5_scaled_logits_are_scaled_in_training_too(new_trainer: NewTrainer) ->
     assert float(trainer.loss(batch)[1]) == pytest.approx(plain.item(), rel=0.01)
 
 
+def test_the_log_tells_tasks_apart(new_trainer: NewTrainer, tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_text(json.dumps({"text": "the cat sees a bird", "summary": "the cat"}) + "\n")
+    (tmp_path / "q.jsonl").write_text(json.dumps({"context": "the cat", "question": "a", "answer": "cat"}) + "\n")
+    tasks = {"nll_summarize": "summarize", "nll_answer": "answer", "nll_generate": "answer:generate"}
+    sources = [Source(str(tmp_path / f"{'s' if t == 'summarize' else 'q'}.jsonl"), t) for t in tasks.values()]
+    one = new_trainer("a", sources=(*sources, Source(str(tmp_path / "rows.tsv"), "translate")), dev=(), steps=60)
+    one.run()
+    lines = log_of(one)
+    seen = set()
+    for line in lines:  # one batch each, which is of one task
+        told = {name for name in ("nll", *tasks) if line.get(name) is not None}
+        assert len(told) == 1
+        seen |= told
+    assert seen == {"nll", *tasks}
+
+
 # -- resuming ----------------------------------------------------------------------------------------------------------
 
 
@@ -311,7 +327,7 @@ def test_a_source_prefix_is_fed_in_measuring(new_trainer: NewTrainer, tokenizer:
     trainer.config = replace(trainer.config, tasks={"t": Task(src_prefix=(5,), tgt_prefix=(6,))})
     seen: list[list[int]] = []
     encode = trainer.model.encode
-    trainer.model.encode = lambda src, mask=None: (seen.extend(src.tolist()), encode(src, mask))[1]  # type: ignore
+    trainer.model.encode = lambda src, *others: (seen.extend(src.tolist()), encode(src, *others))[1]  # type: ignore
     trainer.translate(["猫"], "t")
     assert seen == [[5, *tokenizer.encode("猫"), trainer.config.special.eos]]
 

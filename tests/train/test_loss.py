@@ -109,6 +109,71 @@ def test_bfloat16_is_close(inputs: tuple[Tensor, ...]) -> None:
         assert float((a - b).norm() / b.norm()) < 0.02
 
 
+# -- copying ---
+
+
+def copying() -> tuple[Tensor, Tensor]:
+    """Gates and attention to the label's piece, [N] each; a third of the labels are not in the source."""
+    g = torch.Generator().manual_seed(11)
+    gate, copied = torch.rand(2, N, generator=g)
+    return gate, copied * (torch.rand(N, generator=g) > 1 / 3)
+
+
+def plain_copying(leaves: list[Tensor], labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Σ −(1 − ε) log(g p_label + (1 − g) c) − ε/V Σ_v log p_v, and Σ −log(g p_label + (1 − g) c), for autograd."""
+    x, table, bias, gate, copied = leaves
+    log_p = (x @ table.T + bias).log_softmax(-1)
+    nll = -(gate * log_p[range(len(x)), labels].exp() + (1 - gate) * copied).log().sum()
+    return (1 - smoothing) * nll - (smoothing * log_p.mean(-1).sum() if smoothing else 0.0), nll
+
+
+@pytest.mark.parametrize("chunk", [512, 5])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("negatives", [0, 10 * V])
+def test_the_mixture_and_its_gradients(
+    inputs: tuple[Tensor, ...], smoothing: float, negatives: int, chunk: int
+) -> None:
+    x, table, bias, labels = inputs
+    everything = x, table, bias, *copying()
+    ours = [t.clone().requires_grad_() for t in everything]
+    loss, nll = cross_entropy(
+        *ours[:3], labels, smoothing, negatives, chunk=chunk, gate=ours[3], copied=ours[4]
+    )  # fmt: skip
+    exact = [t.double().requires_grad_() for t in everything]
+    wanted, wanted_nll = plain_copying(exact, labels, smoothing)
+    assert (loss.item(), nll.item()) == pytest.approx((wanted.item(), wanted_nll.item()), rel=1e-5)
+    for a, b in zip(gradients(0.3 * loss, *ours), gradients(0.3 * wanted, *exact), strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-5)
+        assert b.abs().max() > 0.01
+
+
+def test_the_mixture_with_sampled_negatives(inputs: tuple[Tensor, ...]) -> None:
+    """p is that of the columns which take part; the gradients of gate and copy follow from it."""
+    x, table, bias, labels = inputs[0][:6], inputs[1], inputs[2], inputs[3][:6]
+    gate, copied = (t[:6] for t in copying())
+    ours = [t.clone().requires_grad_() for t in (x, table, bias, gate, copied)]
+    draw = torch.Generator().manual_seed(5)
+    loss, _ = cross_entropy(*ours[:3], labels, 0.0, 9, draw, gate=ours[3], copied=ours[4])
+    found = gradients(loss, *ours)
+    kept = labels.unique()
+    drawn = [v for v in (found[2] != 0).nonzero()[:, 0].tolist() if v not in kept]
+    exact = [t.double().requires_grad_() for t in (x, table, bias, gate, copied)]
+    offset = torch.full((V,), -torch.inf, dtype=torch.float64)
+    offset[kept] = 0.0
+    offset[drawn] = math.log((V - len(kept)) / 9)
+    wanted, _ = plain_copying([*exact[:2], exact[2] + offset, *exact[3:]], labels, 0.0)
+    assert len(drawn) == 9 and loss.item() == pytest.approx(wanted.item(), rel=1e-5)
+    for a, b in zip(found, gradients(wanted, *exact), strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=1e-4, atol=1e-5)
+
+
+def test_an_open_gate_copies_nothing(inputs: tuple[Tensor, ...]) -> None:
+    _, copied = copying()
+    plain = cross_entropy(*inputs, 0.1)
+    mixed = cross_entropy(*inputs, 0.1, gate=torch.ones(N), copied=copied)
+    torch.testing.assert_close(mixed, plain)
+
+
 # -- sampled negatives -------------------------------------------------------------------------------------------------
 
 

@@ -15,14 +15,14 @@ from tx.model.train.recipe import Recipe
 def test_a_recipe_is_read_relative_to_its_folder(tmp_path: Path) -> None:
     values = {
         "sources": [{"path": "a.tsv", "task": "translate", "weight": 2}, {"path": "/b.jsonl", "task": "summarize"}],
-        "dev": [{"path": "../dev.tsv", "task": "translate:zh"}],
+        "dev": [{"path": "../dev.tsv", "task": "translate:zh"}, {"path": "q.jsonl", "task": "answer:generate"}],
         "steps": 7,
         "adam_betas": [0.8, 0.9],
     }
     (tmp_path / "recipe.json").write_text(json.dumps(values))
     recipe = Recipe.from_json(tmp_path / "recipe.json")
     sources = (Source(str(tmp_path / "a.tsv"), "translate", 2), Source("/b.jsonl", "summarize"))
-    dev = (Source(f"{tmp_path}/../dev.tsv", "translate:zh"),)
+    dev = (Source(f"{tmp_path}/../dev.tsv", "translate:zh"), Source(f"{tmp_path}/q.jsonl", "answer:generate"))
     assert recipe == Recipe(sources, dev, steps=7, adam_betas=(0.8, 0.9))
 
 
