@@ -347,7 +347,7 @@ def qa(
         Text, typer.Option("--top-k", metavar="N", help="Up to N different answers, best first, with scores.")
     ] = None,
     threshold: Annotated[
-        Text, typer.Option("--threshold", metavar="X", help="Score from which on a span is an answer (default: 0).")
+        Text, typer.Option("--threshold", metavar="X", help="Score from which on a span is an answer (default: 1).")
     ] = None,
     output: Annotated[
         Text, typer.Option("-o", "--output", metavar="FILE", help="Write here; the file appears when it is complete.")
@@ -375,7 +375,7 @@ def qa(
     in follows, of a long one what is around it.
 
     The score says how much better the answer is than no answer: the natural logarithm of the odds of where it starts plus
-    that of where it ends. It can be compared between questions and texts. Where no answer reaches --threshold, an empty
+    that of where it ends, and four times the share of the question's words in its sentence. It can be compared between questions and texts. Where no answer reaches --threshold, an empty
     line is printed, a note on the standard error says so, and the exit code is 0. A higher threshold gives fewer and
     surer answers, with -inf there is always one; but none in a text, and none to a question, without letters or digits.
 

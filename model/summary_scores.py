@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .summarizing import Summarizer
 
 ROUGE = ("rouge1", "rouge2", "rougeL")
-NUMBER_OR_WORD = r"\d+(?:[.,]\d+)*|[^\W\d_]+"
+NUMBER_OR_WORD = rf"\d+(?:[.,]\d+)*|(?:(?!{segment.HAN})[^\W\d_])+"  # Chinese has no capitals: its words do not count
 
 
 def evaluate_summaries(

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tx.model import answering, segment
-from tx.model.answering import LONGEST, MAX_QUESTION_PIECES, SENTENCE, STRIDE, WINDOW, Answerer
+from tx.model.answering import LONGEST, MAX_QUESTION_PIECES, SENTENCE, STRIDE, THRESHOLD, WINDOW, Answerer
 from tx.model.errors import CheckpointError, InputError, UsageError
 from tx.model.matching import units
 from tx.model.results import Answer
@@ -20,7 +20,7 @@ from tx.model.runtime import Runtime
 from tx.model.spans import Reader
 
 TEXT = "Anna met Bob at the bridge. The bridge is old, but the water is not!\n\n桥在河上。你好 😀 to you all. At last 12 boats came."
-NOTHING = Answer("", 0, 0, 0.0)
+NOTHING = Answer("", 0, 0, THRESHOLD)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_score_is_the_log_odds_against_no_answer_and_the_sentences_share(answe
             log_odds[0, a] + log_odds[1, b] + bonus
             for a in range(len(read.ids))
             for b in range(a, min(a + LONGEST, len(read.ids)))
-            if TEXT[read.offsets[a][0] : read.offsets[b][1]].strip() == answer.text
+            if answering._whole_words(TEXT, read.offsets[a][0], read.offsets[b][1]) == (answer.start, answer.end)
         ]
         assert any(answer.score == pytest.approx(fit, rel=1e-4, abs=1e-4) for fit in fits)
 
@@ -254,7 +254,7 @@ def test_the_sentence_around_an_answer() -> None:
     context = "Ann sang. Bob slept.\n\nAll well."
     sentences = answering._Sentences(context)
     found = answering._choose(
-        context, [(2.0, 10, 13), (1.0, 4, 14), (0.5, 22, 25), (0.4, 19, 23)], 9, NOTHING, sentences
+        context, [(2.0, 10, 13), (1.0, 4, 14), (0.5, 22, 25), (0.4, 19, 23)], 9, Answer("", 0, 0, 0.0), sentences
     )
     assert [(a.text, a.sentence) for a in found] == [("Bob", (10, 20)), ("All", (22, 31)), ("", (0, 0))]
     (across,) = answering._choose(context, [(1.0, 4, 13)], 1, NOTHING, sentences)
@@ -308,3 +308,54 @@ def test_requests_that_make_no_sense(
 def test_a_model_that_does_not_point_is_refused(translating_model: Path) -> None:
     with pytest.raises(CheckpointError, match="the model other was not trained to find answers"):
         Answerer(translating_model).answer("Ann sang.", ["Who?"])
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "whole"),
+    [
+        ("Iranian boats", "ran", "Iranian"),
+        ("in 1999.", "99", "1999"),
+        ("the bridge ", " bri", "bridge"),
+        ("河上有TiDB桥", "iD", "TiDB"),  # Chinese has no spaces: its characters stand for themselves
+        ("河上有桥", "上有", "上有"),
+        ("a-b", "a", "a"),
+    ],
+)
+def test_no_word_is_cut(text: str, span: str, whole: str) -> None:
+    start = text.index(span)
+    first, last = answering._whole_words(text, start, start + len(span))
+    assert text[first:last] == whole
+
+
+MANUAL = """OPTIONS
+       --force
+              Overwrite what is there.  Nothing is asked.
+
+       -n, --names=LIST
+              Read the names of a list.
+
+       --force-all
+              The same for all files.
+
+SEE ALSO
+       Another page.
+"""
+
+
+def test_the_entry_of_an_option() -> None:
+    def entries(option: str) -> list[str]:
+        return [" ".join(MANUAL[a:b].split()) for a, b in answering._entries(MANUAL, option)]
+
+    assert entries("--force") == ["Overwrite what is there. Nothing is asked."]
+    assert entries("--names") == entries("-n") == ["Read the names of a list."]
+    assert entries("--force-all") == ["The same for all files."]
+    assert entries("--fo") == entries("-f") == []
+
+
+def test_a_question_about_an_option_is_answered_from_its_entry(
+    answerer: Answerer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "SENTENCE", 1000.0)
+    for question, entry in (("What does --force do?", "Overwrite"), ("What is -n?", "Read the")):
+        (best,) = answerer.answer(MANUAL, [question], threshold=-math.inf)[0]
+        assert MANUAL[slice(*best.sentence)].startswith((entry, "Nothing is"))

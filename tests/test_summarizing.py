@@ -150,7 +150,7 @@ def test_the_best_sentences_that_fit(
     summarizer: Summarizer, monkeypatch: pytest.MonkeyPatch, settings: dict[str, int], expected: str
 ) -> None:
     scored(monkeypatch, 0.2, 0.1, 0.3, 0.4)
-    summary = summarizer.summarize(FOUR, **settings)
+    summary = summarizer.summarize(FOUR, extract=True, **settings)
     assert summary.text == expected
     assert " ".join(FOUR[a:b] for a, b in summary.spans) == expected
 
@@ -190,7 +190,11 @@ def test_wrapped_lines_come_out_on_one(summarizer: Summarizer) -> None:
     text = "The old bridge over the river was built by two brothers who had\nnever been at sea. And then?"
     summary = summarizer.summarize(text, sentences=1, words=99)
     assert "\n" not in summary.text and summary.text in " ".join(text.split())
-    assert "\n" in summarizer.summarize(text, sentences=2).text + text[slice(*summarizer.summarize(text).spans[0])]
+    assert (
+        "\n"
+        in summarizer.summarize(text, sentences=2).text
+        + text[slice(*summarizer.summarize(text, extract=True).spans[0])]
+    )
 
 
 def test_signals_of_the_model(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +251,7 @@ def test_of_very_many_parts_the_most_central_are_read(
     assert summarizing._most_central([[0], [1, 2], [3, 4], [5]], [0.1, 0.9, 0.1, 0.6, 0.6, 0.4]) == [[0], [3, 4]]
     text = " ".join("ABT"[n % 3] + "c" * 110 + f" the {n}." for n in range(5))
     jobs = written("The 1.")
-    summary = summarizer.summarize(text)
+    summary = summarizer.summarize(text, extract=True)
     assert (summary.parts, summary.flags) == (5, ("parts", "skimmed"))
     assert len(jobs) == 2
 

@@ -145,6 +145,7 @@ def test_lexrank_of_little(text: str, recwarn: pytest.WarningsRecorder) -> None:
         ("3.5", "35", 1, 1),
         ("2 boats", "12 boats", 1, 1),
         ("桥在河上。", "船", 0, 0),
+        ("用Adam求解T桥", "Adam方法和T的桥", 0, 2),  # a word ends where Chinese begins
         ("", "text", 0, 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Training from the command line: `python -m tx.model.train {vocabulary,transfer,synthetic,run,export} --help`."""
+"""Training from the command line: `python -m tx.model.train {vocabulary,transfer,synthetic,run,export,interpolate} --help`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from ..checkpoint import load_checkpoint, save_checkpoint
 from ..errors import CheckpointError, InputError, TxError
 from ..segment import guess_language
 from ..tokenizer import Tokenizer
 from . import synthetic, transfer, vocabulary
 from .architecture import checkpoint_config
 from .data import Source, examples, read_lines
+from .interpolate import interpolate, parse_share
 from .loop import Trainer, export_run
 from .recipe import Recipe
 
@@ -78,6 +81,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     step.add_argument("--out", type=Path, required=True, help="the checkpoint's folder")
     step.add_argument("--name", default="en-zh")
     step.set_defaults(run=export)
+
+    step = steps.add_parser("interpolate", help="write a checkpoint between two of one descent")
+    step.add_argument("--checkpoint", type=Path, required=True, help="the folder whose configuration is kept")
+    step.add_argument("--other", type=Path, required=True, help="the other checkpoint's folder")
+    step.add_argument("--share", type=float, required=True, help="of the other, from 0 to 1")
+    step.add_argument(
+        "--share-of",
+        action="append",
+        default=[],
+        metavar="PATTERN=SHARE",
+        help="for tensors with such a name; repeatable",
+    )
+    step.add_argument("--out", type=Path, required=True, help="the new checkpoint's folder")
+    step.set_defaults(run=make_interpolation)
 
     options = parser.parse_args(arguments)
     try:
@@ -182,6 +199,19 @@ def export(options: argparse.Namespace) -> None:
     card = options.card.read_text(encoding="utf-8")
     step = export_run(options.run_folder, checkpoint_config(tokenizer, options.name), tokenizer, card, options.out)
     print(f"{options.out}: the averaged weights of step {step}", file=sys.stderr)
+
+
+def make_interpolation(options: argparse.Namespace) -> None:
+    """Step `interpolate`."""
+    shares = [parse_share(value) for value in [*options.share_of, f"={options.share}"]]
+    first, second = load_checkpoint(options.checkpoint), load_checkpoint(options.other)
+    tensors, others = (
+        {name: torch.from_numpy(np.array(tensor)) for name, tensor in c.tensors.items()} for c in (first, second)
+    )
+    mixed = interpolate(tensors, others, options.share, shares)
+    card = (options.checkpoint / "README.md").read_text(encoding="utf-8")
+    save_checkpoint(options.out, first.config, mixed, first.tokenizer.to_json(), card)
+    print(f"{options.out}: {len(mixed)} tensors", file=sys.stderr)
 
 
 if __name__ == "__main__":

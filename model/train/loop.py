@@ -27,7 +27,7 @@ from ..tokenizer import Tokenizer
 from ..torch_engine import TorchStepper
 from ..transformer import Transformer
 from .answers import best_answers
-from .architecture import checkpoint_config, initialise
+from .architecture import COPY_BIAS, checkpoint_config, initialise
 from .data import Batch, Batches, load_corpus, read_rows
 from .loss import cross_entropy, pointing_loss
 from .recipe import Recipe
@@ -87,6 +87,8 @@ class Trainer:
                 if "segment" in name and name not in init:  # weights of a model without kinds of pieces: all the same
                     init[name] = torch.randn(value.shape, generator=torch.Generator().manual_seed(recipe.seed))
                     init[name][0] = 0
+                elif "copy_gate" in name and name not in init:  # of one that does not copy: it hardly does, at first
+                    init[name] = torch.full_like(value, COPY_BIAS if name.endswith("bias") else 0.0)
             check_tensors(_shapes(init), _shapes(self.model.state_dict()), "the file of starting weights")
             self.model.load_state_dict(init)
         self.model.to(self.device)

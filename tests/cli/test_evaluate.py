@@ -152,7 +152,7 @@ def test_summaries(run: Run, tmp_path: Path) -> None:
     status, out, err = run("summarize", path, "--json", "--extract", "--sentences", "1")
     assert (status, err, out.count("\n")) == (0, "", 1)
     record = json.loads(out)
-    assert (record["file"], record["way"], record["n"]) == (path, "default", 2)
+    assert (record["file"], record["way"], record["n"]) == (path, "extract", 2)
     kinds = ("rouge1", "rouge2", "rougeL")
     for scores in (record, record["lead"], record["lexrank"]):
         assert all(0 <= scores[kind] <= 100 for kind in kinds)
@@ -169,8 +169,9 @@ def test_summaries_for_people(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "s.jsonl", *TEXTS)
     status, out, err = run("summarize", path, "--extract", "--sentences", "9")
     assert (status, err) == (0, "")
-    first, head, *rows = out.splitlines()
+    first, way, head, *rows = out.splitlines()
     assert first.startswith(f"{path}: 2 texts in ") and first.endswith(" s")
+    assert way == "  sentences extracted"
     assert head == "           ROUGE-1  ROUGE-2  ROUGE-L"
     assert [row.split()[0] for row in rows[:3]] == ["tx", "LEAD", "LexRank"]
     assert all(len(line) < 80 for line in (head, *rows))

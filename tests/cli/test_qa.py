@@ -146,7 +146,7 @@ def test_nothing_to_find(run: Run, question: str, text: str) -> None:
         "answer": "",
         "start": 0,
         "end": 0,
-        "score": 0.0,
+        "score": 1.0,  # the threshold
         "sentence": "",
         "sentence_start": 0,
     }

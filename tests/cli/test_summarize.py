@@ -119,10 +119,10 @@ def test_of_a_very_long_text_some_parts_are_read_which_is_said(run: Run, monkeyp
     from tx.model import summarizing
 
     monkeypatch.setattr(summarizing, "MAX_PARTS", 2)
-    result = run(stdin=LONG.encode())
+    result = run("--extract", stdin=LONG.encode())
     assert result.status == 0 and result.out and result.err.count("\n") == 1
     assert "parts it read the 2 with most in common" in result.err
-    record = json.loads(run("--json", "-q", stdin=LONG.encode()).out)
+    record = json.loads(run("--json", "-q", "--extract", stdin=LONG.encode()).out)
     assert record["flags"] == ["parts", "skimmed"] and f"of its {record['parts']} parts" in result.err
 
 

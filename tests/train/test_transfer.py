@@ -257,7 +257,9 @@ def test_the_tensors_are_those_of_our_model(
 ) -> None:
     teacher, _, tensors = started
     sizes = {"d_model": D, "n_heads": HEADS, "d_head": D // HEADS, "d_ff": D_FF, "n_encoder_layers": LAYERS}
-    config = model_config(tokenizer.vocab_size, n_segments=0, **sizes)  # kinds of pieces come with the training
+    config = model_config(
+        tokenizer.vocab_size, n_segments=0, pointer_generator=False, **sizes
+    )  # these come with the training
     model = Transformer(config)
     model.load_state_dict(tensors)  # names and shapes, exactly
     assert all(t.dtype == torch.float32 and bool(t.isfinite().all()) for t in tensors.values())
@@ -335,5 +337,7 @@ def test_the_step_makes_starting_weights(
     assert "source pieces:" in capsys.readouterr().err
     tensors = load_file(tmp_path / "init.safetensors")
     sizes = {"d_model": D, "n_heads": HEADS, "d_head": D // HEADS, "d_ff": D_FF, "n_encoder_layers": LAYERS}
-    config = model_config(tokenizer.vocab_size, n_segments=0, **sizes)  # kinds of pieces come with the training
+    config = model_config(
+        tokenizer.vocab_size, n_segments=0, pointer_generator=False, **sizes
+    )  # these come with the training
     Transformer(config).load_state_dict(tensors)
