@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from .config import POINTING_HEAD, GenerationConfig
 from .errors import CheckpointError, InputError, UsageError
 from .results import Summary
 from .runtime import Job, Runtime, check_whole
+from .tokenizer import BYTES
 
 if TYPE_CHECKING:
     from .faithful import Vocabulary
@@ -25,6 +27,7 @@ SENTENCES = 3  # that are extracted where no length is given
 # Languages in which the model's own words are the default: on the dev sets (card of the weights) they were further above
 # the text's first words than a sentence chosen from it was.
 REWRITES = frozenset({"en", "zh"})
+REWRITES_FROM = 60  # words: of a shorter text a sentence of its own says it better
 # Of the search for Chinese, whose summaries are titles as often as sentences: with 1, those of papers were twice as long as
 # the papers' own and no better than the first words.
 LENGTH_PENALTY = {"zh": 0.4}
@@ -65,7 +68,8 @@ class Summarizer:
         self, text: str, *, words: int | None = None, sentences: int | None = None, extract: bool | None = None
     ) -> Summary:
         """Sums a text up: with `extract` in whole sentences of the text, without in the model's own words. None: in whole
-        sentences if a length is given, for the model writes as long as it has learnt; else by language (REWRITES).
+        sentences if a length is given, for the model writes as long as it has learnt; else by language (REWRITES), a short text (of less than
+        REWRITES_FROM words) in a sentence of its own.
 
         `words` and `sentences` are the most that the summary may have (a Chinese character counts as half a word); it is
         never longer than the text, and ends where a sentence ends. A text of one sentence is its own summary. A text
@@ -93,7 +97,10 @@ class Summarizer:
         if "summarize" not in self.runtime.checkpoint.config.tasks:
             raise CheckpointError(f"the model {self.runtime.path.name} was not trained to sum up")
         if extract is None:
-            extract = bool(words or sentences) or segment.guess_language(text) not in REWRITES
+            short = n_words(text) < REWRITES_FROM
+            extract = bool(words or sentences) or short or segment.guess_language(text) not in REWRITES
+            if short and not words:
+                sentences = sentences or 1
         try:
             return (self._extract if extract else self._rewrite)(text, Read.of(text), words, sentences)
         finally:
@@ -174,7 +181,15 @@ class Summarizer:
             max_length_constant=0,
             max_length=MAX_PIECES,
             no_repeat_ngram=4,
+            suppress=self._bytes,
         )
+
+    @functools.cached_property
+    def _bytes(self) -> tuple[int, ...]:
+        """The pieces that are one byte of a character: put together, they could spell characters that the text has not."""
+        tokenizer = self.runtime.checkpoint.tokenizer
+        pieces = enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))
+        return tuple(i for i, piece in pieces if piece in BYTES)
 
     # -- in the model's words --
 

@@ -42,7 +42,7 @@ ALLOWED = {
     "answering": FOUNDATION | {"runtime", "segment", "matching", "spans", "span_generation"},
     "prose": {"segment"},
     "faithful": {"segment", "tokenizer"},
-    "summarizing": FOUNDATION | {"runtime", "segment", "prose", "matching", "faithful"},
+    "summarizing": FOUNDATION | {"runtime", "segment", "prose", "matching", "faithful", "tokenizer"},
     "evaluation": FOUNDATION | {"segment"},
     "answer_scores": FOUNDATION | {"segment", "summarizing", "evaluation"},
     "summary_scores": FOUNDATION | {"segment", "summarizing", "evaluation"},

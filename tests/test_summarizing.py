@@ -318,8 +318,10 @@ def test_which_way_is_the_default(
     summarizer: Summarizer, monkeypatch: pytest.MonkeyPatch, written: Callable[..., list[Job]]
 ) -> None:
     monkeypatch.setattr(summarizing, "REWRITES", frozenset({"zh"}))
-    written("The bridge is old.")
     chinese = "桥在河上。桥很旧了。河上有船。"
+    assert len(summarizer.summarize(chinese).spans) == 1  # it is short
+    monkeypatch.setattr(summarizing, "REWRITES_FROM", 1)
+    written("The bridge is old.")
     assert summarizer.summarize(FOUR, sentences=1).spans and summarizer.summarize(FOUR).spans
     assert summarizer.summarize(chinese).spans == () and summarizer.summarize(chinese, words=3).spans
     assert summarizer.summarize(chinese, extract=True).spans and summarizer.summarize(FOUR, extract=False).spans == ()
