@@ -375,7 +375,7 @@ def qa(
     in follows, of a long one what is around it.
 
     The score says how much better the answer is than no answer: the natural logarithm of the odds of where it starts plus
-    that of where it ends, and four times the share of the question's words in its sentence. It can be compared between questions and texts. Where no answer reaches --threshold, an empty
+    that of where it ends, and four times the share of the question's words in its sentence, less three if it goes on in the next. It can be compared between questions and texts. Where no answer reaches --threshold, an empty
     line is printed, a note on the standard error says so, and the exit code is 0. A higher threshold gives fewer and
     surer answers, with -inf there is always one; but none in a text, and none to a question, without letters or digits.
 

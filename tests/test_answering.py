@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tx.model import answering, segment
-from tx.model.answering import LONGEST, MAX_QUESTION_PIECES, SENTENCE, STRIDE, THRESHOLD, WINDOW, Answerer
+from tx.model.answering import CROSSING, LONGEST, MAX_QUESTION_PIECES, SENTENCE, STRIDE, THRESHOLD, WINDOW, Answerer
 from tx.model.errors import CheckpointError, InputError, UsageError
 from tx.model.matching import units
 from tx.model.results import Answer
@@ -100,7 +100,7 @@ def test_a_score_is_the_log_odds_against_no_answer_and_the_sentences_share(answe
     log_odds = (log_p - log_p[:, -1:])[:, source.first :]
     for answer in answerer.answer(TEXT, ["Who met Bob?"], top_k=3, threshold=-math.inf)[0]:
         (first,) = [s for s in segment.sentences(TEXT) if s[0] <= answer.start < s[1]]
-        bonus = SENTENCE * _share("Who met Bob?", first, reader)
+        bonus = SENTENCE * _share("Who met Bob?", first, reader) - CROSSING * (answer.end > first[1])
         fits = [
             log_odds[0, a] + log_odds[1, b] + bonus
             for a in range(len(read.ids))
