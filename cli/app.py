@@ -25,6 +25,7 @@ EXIT_CODES = (
     "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 something was cut or looped (only with --strict), "
     "130 interrupted, 143 terminated."
 )
+EXIT_CODES_PLAIN = "Exit codes: 0 ok, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."
 HINT_DASH = 'a text that begins with "-" needs "--" before it: {} -- "-5 degrees"'
 
 # UsageError of the command-line parser, in whichever of its two homes (click, or typer's own copy) typer has it.
@@ -121,6 +122,7 @@ app = _group(
       git log -50 | tx summarize --sentences 3
       tx qa "Who wrote it?" article.txt
       man tar | tx qa "What does --exclude do?"
+      tx show-attention "I love NLP"
       tx evaluate translate dev.tsv
     """
 )
@@ -185,6 +187,18 @@ Engine = Annotated[
         autocompletion=lambda: list(ENGINES),
     ),
 ]
+
+
+def _tasks() -> list[str]:
+    return ["translate", "summarize", "qa"]
+
+
+def _kinds() -> list[str]:
+    return ["cross", "encoder", "decoder", "rollout"]
+
+
+def _formats() -> list[str]:
+    return ["text", "moses", "json", "csv", "npz", "svg", "png", "html"]
 
 
 @app.callback()
@@ -263,11 +277,18 @@ def translate(
 
 @app.command(cls=_Command, epilog=EXIT_CODES)
 def summarize(
-    files: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="File; - is the standard input.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE", help="File, or a text; - is the standard input.")
+    ] = None,
     texts: Annotated[
         list[str] | None, typer.Option("-t", "--text", metavar="TEXT", help="Text instead of a file; may be repeated.")
     ] = None,
-    words: Annotated[Text, typer.Option("--words", metavar="N", help="At most N words.")] = None,
+    words: Annotated[
+        Text,
+        typer.Option(
+            "--words", "--max-words", metavar="N", help="At most N words (but one whole sentence, see above)."
+        ),
+    ] = None,
     sentences: Annotated[
         Text,
         typer.Option("--sentences", metavar="N", help="At most N sentences (default: 3 where they are extracted)."),
@@ -281,6 +302,9 @@ def summarize(
     ] = None,
     model: Model = None,
     as_json: Json = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 3 if anything was cut, looped or not read.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
     encoding: Encoding = "utf-8",
     engine: Engine = "auto",
@@ -295,19 +319,35 @@ def summarize(
       tx summarize article.txt
       git log -50 | tx summarize --sentences 3
       tx summarize --words 40 --json a.txt b.txt
+      tx summarize "One text. It is short."
 
-    A summary is never longer than its text and ends where a sentence ends. A long text is read in parts, a very long one in
-    those that have most in common with all of it; this is said on the standard error. Of a web page (HTML) the text is
-    read. Of several files each summary has the file's name above it. Without text there is no summary, and no error.
+    A summary is never longer than its text and ends where a sentence ends. No sentence is cut for --words: where none is
+    that short, the shortest is the summary, with a note on the standard error. A long text is read in parts, a very long
+    one in those that have most in common with all of it; a note says so. Where what the model wrote is not fit to be
+    shown, a sentence of the text is. Of a web page (HTML) the text is read. Without text there is no summary, and no error.
+
+    Of several files each summary has the file's name above it. A file that cannot be read is said and left out, and the
+    exit code is 1 at the end; with -o nothing is written then. An argument that is no file's name and looks like a text
+    (it ends in a full stop, or is of several words) is taken as one; -t says so of any.
 
     \b
     --json prints for each text:
       name      the file, "stdin" or "argument 1"
-      summary   the summary; inside a sentence line breaks are spaces, and after one without a mark is one
-      spans     where these stand in the text: start and end in characters (none of a web page or of other words)
-      parts     in how many parts the text was read, or (with skimmed) would have been
-      flags     parts, skimmed (only some of them were read), cut (the length limit was reached), looped (a repetition
-                was removed), copied (the text is one sentence or has no letters), html
+      summary   the summary; inside a sentence line breaks are spaces, and after
+                one without a mark is one
+      spans     where its sentences stand in the text: start and end in characters
+                (none of a web page, or of the model's own words)
+      parts     in how many parts the text was read, or (with skimmed) would be
+      flags     what there is to know:
+        parts      the text was read in parts
+        skimmed    only some of them were read
+        cut        the model reached its limit of length
+        looped     a repetition was removed
+        extracted  the model's words were not fit; a sentence stands for them
+        longer     the summary has more words than --words says
+        copied     the text is one sentence or has no letters
+        empty      there is no text
+        html       it is a web page
     """
     from . import summarize as command
 
@@ -321,6 +361,7 @@ def summarize(
         rewrite=rewrite,
         model=model,
         as_json=as_json,
+        strict=strict,
         quiet=quiet,
         encoding=encoding,
         engine=engine,
@@ -337,7 +378,10 @@ def qa(
     questions: Annotated[
         list[str] | None,
         typer.Option(
-            "-q", "--question", metavar="QUESTION", help="A question; may be repeated. The first argument is then FILE."
+            "-q",
+            "--question",
+            metavar="QUESTION",
+            help="A question (not --quiet); may be repeated. The first argument is then FILE.",
         ),
     ] = None,
     questions_file: Annotated[
@@ -354,7 +398,10 @@ def qa(
     ] = None,
     model: Model = None,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No warnings, no notes.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 3 if a question was cut, or not all of the text read.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No warnings, no notes (here -q is a question).")] = False,
     encoding: Encoding = "utf-8",
     engine: Engine = "auto",
     threads: Threads = None,
@@ -375,9 +422,12 @@ def qa(
     in follows, of a long one what is around it.
 
     The score says how much better the answer is than no answer: the natural logarithm of the odds of where it starts plus
-    that of where it ends, and four times the share of the question's words in its sentence, less three if it goes on in the next. It can be compared between questions and texts. Where no answer reaches --threshold, an empty
-    line is printed, a note on the standard error says so, and the exit code is 0. A higher threshold gives fewer and
-    surer answers, with -inf there is always one; but none in a text, and none to a question, without letters or digits.
+    that of where it ends, and four times the share of the question's words in its sentence, less three if it goes on in
+    the next. It can be compared between questions and texts. Where no answer reaches --threshold, an empty line is
+    printed, a note on the standard error says so, and the exit code is 0. With --top-k "(no answer)" stands in its place
+    among the others: what is below it is less likely than that the text has none. A higher threshold gives fewer and
+    surer answers, with -inf there is always one; but none in an empty text or one without letters or digits, and none to
+    such a question.
 
     A text may be of any length. It is read in overlapping parts of some 65 words (or 140 Chinese characters). Of more than
     64, which are some 1,400 words, the 64 that share most words with the question are read; a note on the standard error
@@ -388,7 +438,7 @@ def qa(
       question, answer   an empty answer means that none was found
       start, end         where it stands, in characters of the decoded text, line
                          ends as they are, without a byte order mark at its start
-      score              of an empty answer, the threshold (null if that is infinite)
+      score              of an empty answer the threshold (null: it is infinite)
       sentence           the whole sentence, or sentences, that it stands in
       sentence_start     where that starts
       windows_read       how many parts of the text were read,
@@ -407,6 +457,146 @@ def qa(
         threshold=threshold,
         model=model,
         as_json=as_json,
+        strict=strict,
+        quiet=quiet,
+        encoding=encoding,
+        engine=engine,
+        threads=threads,
+        device=device,
+    )
+
+
+@app.command("show-attention", cls=_Command, epilog=EXIT_CODES_PLAIN)
+def show_attention(
+    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Text; - is the standard input.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("-i", "--input", metavar="FILE", help="Read the text from this file.")
+    ] = None,
+    task: Annotated[
+        str, typer.Option("--task", metavar="TASK", help="translate, summarize or qa.", autocompletion=_tasks)
+    ] = "translate",
+    question: Annotated[Text, typer.Option("--question", metavar="TEXT", help="The question of --task qa.")] = None,
+    target: Annotated[
+        Text, typer.Option("--target", metavar="TEXT", help="Look at this output instead of the model's own.")
+    ] = None,
+    source_language: From = None,
+    target_language: To = None,
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KIND", help="cross, encoder, decoder or rollout.", autocompletion=_kinds)
+    ] = "cross",
+    layer: Annotated[Text, typer.Option("--layer", metavar="N", help="A layer, mean or last.")] = None,
+    head: Annotated[Text, typer.Option("--head", metavar="N", help="A head, mean, max or all, side by side.")] = None,
+    row: Annotated[
+        Text, typer.Option("--row", metavar="WORD", help="Only this word's row, layer by layer (or head by head).")
+    ] = None,
+    part: Annotated[
+        Text, typer.Option("--part", metavar="N", help="Only the N-th part of a text of several sentences.")
+    ] = None,
+    pieces: Annotated[
+        bool, typer.Option("--pieces/--words", help="Pieces as the model reads them, not words.")
+    ] = False,
+    no_special: Annotated[bool, typer.Option("--no-special", help="Without the task's and the end piece.")] = False,
+    as_list: Annotated[bool, typer.Option("--list", help="A line of links for each row instead of a grid.")] = False,
+    top: Annotated[Text, typer.Option("--top", metavar="N", help="So many links a row in a list (default: 5).")] = None,
+    scale: Annotated[
+        Text,
+        typer.Option(
+            "--scale", metavar="SCALE", help="What is darkest: each row's largest (row), the largest (global, log)."
+        ),
+    ] = None,
+    values: Annotated[bool, typer.Option("--values", help="Numbers in the cells.")] = False,
+    ascii: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII only.")] = False,
+    color: Annotated[str, typer.Option("--color", metavar="WHEN", help="auto, always or never.")] = "auto",
+    background: Annotated[
+        Text,
+        typer.Option("--background", metavar="dark|light", help="The terminal's (default: from COLORFGBG, else dark)."),
+    ] = None,
+    width: Annotated[
+        Text, typer.Option("--width", metavar="N", help="Columns, from 20 on (default: the terminal's, else 80).")
+    ] = None,
+    format: Annotated[
+        Text,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="text, moses, json, csv, npz, svg, png or html (default: by -o, else text).",
+            autocompletion=_formats,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    output: Annotated[
+        Text,
+        typer.Option(
+            "-o", "--output", "--out", metavar="FILE", help="Write here; the file appears when it is complete."
+        ),
+    ] = None,
+    model: Model = None,
+    beam: Beam = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings, no notes.")] = False,
+    encoding: Encoding = "utf-8",
+    engine: Engine = "auto",
+    threads: Threads = None,
+    device: Device = "cpu",
+    debug: Debug = False,
+) -> int:
+    """Shows where the model looked while it made an output.
+
+    \b
+    Examples:
+      tx show-attention "I love NLP"
+      tx show-attention "It was too tired to go." --kind encoder --row it
+      tx show-attention "I love NLP" --head all --layer last
+      tx show-attention "Good morning." --target "早上好。" --format moses
+      tx show-attention "I love NLP" -o map.html
+      tx show-attention --task qa --question "Who came?" "Anna and Bob came."
+
+    The text is translated (or summed up, or asked), then all of it goes through the model once more, with what came out,
+    and the weights of attention of all layers and heads are kept: this is what is drawn. Each row adds up to 1. In
+    cross-attention and in the decoder a row belongs to the word that was written there, the end included (</s>).
+
+    A word is made of pieces: what its pieces are looked at adds up, how they look is averaged. --pieces shows them as
+    they are, the bytes of one character together. With --no-special rows no longer add up to 1. A text of several
+    sentences is translated one by one; each has its map.
+
+    \b
+    Formats:
+      text   the drawing; with --list, and where columns are too few, links
+      moses  the alignment of words, 0-0 1-2, source-target, a line a sentence
+      json   tokens with their places, and weights of all layers and heads
+             (or those of --layer and --head); csv has the same as a table
+      npz    arrays for numpy.load: encoder, decoder, cross, and their tokens
+      svg, png, html  pictures, and a page to look around in; no network needed
+    """
+    from . import show_attention as command
+
+    return command.show_attention(
+        list(text or ()),
+        list(files or ()),
+        output,
+        task=task,
+        question=question,
+        target=target,
+        source_language=source_language,
+        target_language=target_language,
+        kind=kind,
+        layer=layer,
+        head=head,
+        row=row,
+        part=part,
+        pieces=pieces,
+        no_special=no_special,
+        as_list=as_list,
+        top=top,
+        scale=scale,
+        values=values,
+        ascii=ascii,
+        color=color,
+        background=background,
+        width=width,
+        format=format,
+        as_json=as_json,
+        model=model,
+        beam=beam,
         quiet=quiet,
         encoding=encoding,
         engine=engine,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import math
 import os
@@ -10,8 +11,19 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..model.errors import UsageError
-from .text_io import DEVICES, ENGINES, ExitStatus, Line, Output, check_encoding, complain, open_sources
+from ..model.errors import InputError, UsageError
+from .text_io import (
+    DEVICES,
+    ENGINES,
+    ExitStatus,
+    Line,
+    Output,
+    Source,
+    check_encoding,
+    complain,
+    open_sources,
+    read_whole,
+)
 
 if TYPE_CHECKING:
     from ..model.pipeline import Translator
@@ -64,6 +76,28 @@ def number(option: str, value: str | None) -> float | None:
     if math.isnan(found):
         raise UsageError(f"{option} needs a number, not {value!r}")
     return found
+
+
+def argument_text(text: str, name: str, encoding: str) -> str:
+    """An argument as the locale decoded it; where it could not, its bytes in `encoding`. Raises InputError that names it."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError as error:
+        place = error.start + 1
+    try:
+        raw = os.fsencode(text)
+    except UnicodeEncodeError:  # no shell passed this
+        raise InputError(f"{name} has a lone surrogate at character {place}: not Unicode") from None
+    return read_whole(Source(name, io.BytesIO(raw)), encoding)
+
+
+def open_text(path: str, option: str) -> Source:
+    """The file of that name, or for "-" the standard input. Raises InputError; where there is no such file, it names the
+    option that takes a text instead."""
+    if path != "-" and not os.path.exists(path):
+        raise InputError(f"no such file: {path} (a text itself is given with {option} TEXT)")
+    return open_sources((), [path])[0]
 
 
 def runtime_settings(device: str, threads: int | None, engine: str) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..model.errors import InputError, TxError, UsageError
-from .commands import BATCH_SIZE, load_translator, number, refuse_empty, runtime_settings, whole_number
+from .commands import BATCH_SIZE, number, refuse_empty, runtime_settings, whole_number
+from .summarize import kind_of_summary
 from .text_io import ExitStatus, Output, complain
 
 WAYS = {
@@ -36,14 +37,14 @@ def translate(
     engine: str,
 ) -> ExitStatus:
     """BLEU and chrF of every asked direction, each with the signature of sacreBLEU."""
-    refuse_empty(**{"from": source, "to": target, "model": model})
+    refuse_empty(**{"from": source, "to": target})
     beam_size = whole_number("--beam", beam, 1, 64)
     rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
-    first = _limit(limit)
-    n_threads = whole_number("--threads", threads, 1, 1024)
-    _check(path, n_threads, "sacrebleu")
+    first, settings = _prepare(path, model, limit, device, threads, engine, "sacrebleu")
     with Output(None) as out:
-        translator = load_translator(model, device, n_threads, engine)
+        from ..model.pipeline import Translator
+
+        translator = Translator(model, **settings)
         pairs = [p for p in translator.pairs if source in (None, p[0]) and target in (None, p[1])]
         if not pairs:
             known = ", ".join(f"{a} to {b}" for a, b in translator.pairs)
@@ -72,13 +73,9 @@ def qa(
     engine: str,
 ) -> ExitStatus:
     """Exact match and F1 of the best answers, with `among` in texts of so many words."""
-    refuse_empty(model=model)
     least = number("--threshold", threshold)
     words = whole_number("--among", among, 1, 10**6)
-    first = _limit(limit)
-    n_threads = whole_number("--threads", threads, 1, 1024)
-    _check(path, n_threads)
-    settings = runtime_settings(device, n_threads, engine)
+    first, settings = _prepare(path, model, limit, device, threads, engine)
     with Output(None) as out:
         from ..model.answer_scores import evaluate_answers
         from ..model.answering import Answerer
@@ -111,30 +108,29 @@ def summarize(
     engine: str,
 ) -> ExitStatus:
     """ROUGE of the summaries, beside that of two baselines of the same length."""
-    refuse_empty(model=model)
-    if extract and rewrite:
-        raise UsageError("give --extract or --rewrite, not both")
-    most_words = whole_number("--words", words, 1, 10**6)
-    most_sentences = whole_number("--sentences", sentences, 1, 10**6)
-    first = _limit(limit)
-    n_threads = whole_number("--threads", threads, 1, 1024)
-    _check(path, n_threads, "rouge_score", "sumy")
-    settings = runtime_settings(device, n_threads, engine)
+    asked = kind_of_summary(words, sentences, extract, rewrite)
+    first, settings = _prepare(path, model, limit, device, threads, engine, "rouge_score", "sumy")
     with Output(None) as out:
         from ..model.summarizing import Summarizer
         from ..model.summary_scores import evaluate_summaries
 
         summarizer = Summarizer(model, **settings)
         gc.enable()
-        way = True if extract else False if rewrite else None
-        scores = evaluate_summaries(summarizer, path, first, words=most_words, sentences=most_sentences, extract=way)
+        scores = evaluate_summaries(summarizer, path, first, **asked)
         record = {"file": path, "way": "extract" if extract else "rewrite" if rewrite else "default", **scores}
         out.write(_as_json(record) if as_json else _summaries_report(record))
     return ExitStatus.OK
 
 
-def _limit(value: str | None) -> int | None:
-    return whole_number("--limit", value, 1, 10**9)
+def _prepare(
+    path: str, model: str | None, limit: str | None, device: str, threads: str | None, engine: str, *packages: str
+) -> tuple[int | None, dict[str, Any]]:
+    """Checks what all measurements have in common; gives how many lines are asked for and the settings of a Runtime."""
+    refuse_empty(model=model)
+    first = whole_number("--limit", limit, 1, 10**9)
+    n_threads = whole_number("--threads", threads, 1, 1024)
+    _check(path, n_threads, *packages)
+    return first, runtime_settings(device, n_threads, engine)
 
 
 def _check(path: str, n_threads: int | None, *packages: str) -> None:

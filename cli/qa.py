@@ -11,8 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..model.errors import UsageError
-from .commands import number, refuse_empty, runtime_settings, whole_number
+from ..model.errors import InputError, UsageError
+from .commands import argument_text, number, open_text, refuse_empty, runtime_settings, whole_number
 from .text_io import ExitStatus, Output, check_encoding, complain, open_sources, read_whole
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ SHOWN = 3 * 80 - 4  # columns of a terminal that an answer's sentence may take, 
 FAR = (
     4 * SHOWN
 )  # characters from the answer: more than that many columns hold, marks and spaces that take none included
+
+NOTHING = "(no answer)"
 
 SHORT_HELP = """\
 usage: tx qa QUESTION [FILE|-] [options]
@@ -46,6 +48,7 @@ def qa(
     threshold: str | None,
     model: str | None,
     as_json: bool,
+    strict: bool,
     quiet: bool,
     encoding: str,
     engine: str,
@@ -59,42 +62,51 @@ def qa(
         question, file = None, question  # with -q the first argument is the text's file
     if question is not None and (questions or questions_file):
         raise UsageError("give QUESTION, or -q QUESTION and --questions FILE, not both")
-    asked = [question] if question is not None else [str(q) for q in questions]
+    given = [question] if question is not None else list(questions)
+    asked = [argument_text(one, f"question {n}", encoding) for n, one in enumerate(given, 1)]
     if context is not None and file is not None:
         raise UsageError("give FILE or -c TEXT, not both")
+    if file == "":
+        raise UsageError("FILE is empty: name a file or leave it out")
     from_stdin = context is None and file in (None, "-")
     if questions_file == "-" and from_stdin:
         raise UsageError("the standard input cannot be both the questions and the text: give FILE or -c TEXT")
+    if not (asked or questions_file) or (from_stdin and sys.stdin is not None and sys.stdin.isatty()):
+        print(SHORT_HELP, end="", file=sys.stderr)
+        return ExitStatus.USAGE
     if questions_file:
         lines = read_whole(open_sources((), [questions_file])[0], encoding).split("\n")
         asked += [line.strip() for line in lines if line.strip()]
-    if not asked or (from_stdin and sys.stdin is not None and sys.stdin.isatty()):
-        print(SHORT_HELP, end="", file=sys.stderr)
-        return ExitStatus.USAGE
+        if not asked:
+            raise InputError(f"there is no question in {questions_file}")
     best = whole_number("--top-k", top_k, 1, 1000) or 1
     least = number("--threshold", threshold)
     settings = runtime_settings(device, whole_number("--threads", threads, 1, 1024), engine)
     with Output(output) as out:
-        text = context if context is not None else read_whole(open_sources((), [file or "-"])[0], encoding)
+        if context is None:
+            text = read_whole(open_text(file or "-", "-c"), encoding)
+        else:
+            text = argument_text(context, "the text of -c", encoding)
         from ..model.answering import MAX_QUESTION_PIECES, THRESHOLD, Answerer
 
         answerer = Answerer(model, **settings)
         results = answerer.search(text, asked, top_k=best, threshold=THRESHOLD if least is None else least)
         terminal = output is None and _on_terminal()
-        for one, found in zip(asked, results, strict=True):
-            if not quiet and answerer.cut(one):
-                complain(
-                    f"only the first {MAX_QUESTION_PIECES} pieces of the question were read: {one[:40]}…",
-                    kind="warning",
-                )
+        cut = [answerer.cut(one) for one in asked] if not quiet or strict else []
+        for n, (one, found) in enumerate(zip(asked, results, strict=True)):
             if as_json:
                 out.write("".join(_as_json(one, text, answer, found) for answer in found.answers))
             elif terminal:
                 out.write(_for_terminal(text, found.answers, best > 1))
             else:
                 out.write("".join(_line(answer, " ".join(answer.text.split()), best > 1) for answer in found.answers))
-            if not found.answers[0].text and not quiet:
-                complain(f"no answer found in the text{'' if len(asked) == 1 else f' to: {one}'}", kind="note")
+            if quiet:
+                continue
+            if cut[n]:
+                said = f"only the first {MAX_QUESTION_PIECES} pieces of the question were read: {one[:40]}…"
+                complain(said, kind="warning")
+            if not found.answers[0].text:
+                complain(_why_none(text, one, n + 1 if len(asked) > 1 else None), kind="note")
         partly = [found for found in results if 0 < found.read < found.windows]
         if partly and not quiet:
             read, windows = partly[0].read, partly[0].windows
@@ -102,7 +114,18 @@ def qa(
                 f"of {windows} parts of the text the {read} that share most words with the question were read",
                 kind="note",
             )
-    return ExitStatus.OK
+    return ExitStatus.INCOMPLETE if strict and (partly or any(cut)) else ExitStatus.OK
+
+
+def _why_none(text: str, question: str, number: int | None) -> str:
+    """Why there is no answer, in words; `number` is that of the question among several."""
+    which = "the question" if number is None else f"question {number}"
+    for name, words in (("the text", text), (which, question)):
+        if not words.strip():
+            return f"{name} is empty, so there is no answer"
+        if not any(map(str.isalnum, words)):
+            return f"{name} has no letters or digits, so there is no answer"
+    return f"no answer found in the text{'' if number is None else f' to: {question}'}"
 
 
 def _as_json(question: str, context: str, answer: Answer, found: Found) -> str:
@@ -121,7 +144,8 @@ def _as_json(question: str, context: str, answer: Answer, found: Found) -> str:
 
 
 def _line(answer: Answer, text: str, scores: bool) -> str:
-    return f"{answer.score:.2f}\t{text}\n" if scores else text + "\n"
+    """An answer on its line; among several with its score, and where "no answer" stands among them, in these words."""
+    return f"{answer.score:.2f}\t{text or NOTHING}\n" if scores else text + "\n"
 
 
 def _for_terminal(context: str, answers: Sequence[Answer], scores: bool) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..model.errors import UsageError
-from .commands import refuse_empty, runtime_settings, whole_number
-from .text_io import ExitStatus, Output, check_encoding, complain, one_line, open_sources, read_whole
+from ..model.errors import InputError, UsageError
+from .commands import argument_text, open_text, refuse_empty, runtime_settings, whole_number
+from .text_io import ExitStatus, Output, check_encoding, complain, one_line, read_whole
 
 if TYPE_CHECKING:
     from ..model.results import Summary
@@ -28,9 +30,25 @@ WARNINGS = {
     "skimmed": "the text is longer than the model reads at once; of its {parts} parts it read {read}",
     "cut": "a part of the summary reached the length limit",
     "looped": "the summary repeated itself; the repetition was removed",
+    "longer": "the summary has more than {words} words: no sentence is cut, and none was shorter",
+    "extracted": "the model's own words were not fit to be shown; this is a sentence of the text",
 }
+LOSSES = {"cut", "looped", "skimmed"}  # flags that mean that something may be missing: exit status 3 under --strict
 HTML = "this is a web page; its text was read, without the tags"
 NOTHING = "there is no text to sum up"
+
+Input = tuple[str, Callable[[], str]]  # its name, and what reads it
+
+
+def kind_of_summary(words: str | None, sentences: str | None, extract: bool, rewrite: bool) -> dict[str, Any]:
+    """The settings of Summarizer.summarize that these options ask for. Raises UsageError."""
+    if extract and rewrite:
+        raise UsageError("give --extract or --rewrite, not both")
+    return {
+        "words": whole_number("--words", words, 1, 10**6),
+        "sentences": whole_number("--sentences", sentences, 1, 10**6),
+        "extract": True if extract else False if rewrite else None,
+    }
 
 
 def summarize(
@@ -44,48 +62,88 @@ def summarize(
     rewrite: bool,
     model: str | None,
     as_json: bool,
+    strict: bool,
     quiet: bool,
     encoding: str,
     engine: str,
     threads: str | None,
     device: str,
 ) -> ExitStatus:
-    """One summary for each file or text, in order."""
+    """One summary for each file or text, in order. What cannot be read is said and left out; but a file of results would
+    lack it without a sign, so with `output` it ends the command, and the file is not written."""
     refuse_empty(**{"output": output, "model": model})
-    if extract and rewrite:
-        raise UsageError("give --extract or --rewrite, not both")
+    if "" in files:
+        raise UsageError("FILE is empty: name a file or leave it out")
+    asked = kind_of_summary(words, sentences, extract, rewrite)
     if files and texts:
         raise UsageError("give FILE or -t TEXT, not both")
     encoding = check_encoding(encoding)
-    most_words = whole_number("--words", words, 1, 10**6)
-    most_sentences = whole_number("--sentences", sentences, 1, 10**6)
     settings = runtime_settings(device, whole_number("--threads", threads, 1, 1024), engine)
-    names = list(files) or ["-"]
-    if not texts and "-" in names and sys.stdin is not None and sys.stdin.isatty():
+    inputs = _inputs(files, texts, encoding)
+    if not texts and "-" in (files or ["-"]) and sys.stdin is not None and sys.stdin.isatty():
         print(SHORT_HELP, end="", file=sys.stderr)
         return ExitStatus.USAGE
-    sources = open_sources(texts, ()) if texts else open_sources((), names)
+    failed = incomplete = written = False
     with Output(output) as out:
         from ..model.summarizing import MAX_PARTS, Summarizer
 
         summarizer = Summarizer(model, **settings)
-        way = True if extract else False if rewrite else None
-        for number, source in enumerate(sources):
-            text = read_whole(source, encoding)
+        for name, read in inputs:
+            try:
+                text = read()
+            except InputError as error:
+                if len(inputs) == 1 or output not in (None, "-"):
+                    raise
+                complain(str(error))
+                failed = True
+                continue
             page = _page(text)
-            summary = summarizer.summarize(
-                text if page is None else page, words=most_words, sentences=most_sentences, extract=way
-            )
+            summary = summarizer.summarize(text if page is None else page, **asked)
             if as_json:
-                out.write(_as_json(source.name, summary, page is not None))
+                out.write(_as_json(name, summary, page is not None))
             else:
                 if len(files) > 1:  # as head and tail do
-                    out.write(f"{chr(10) if number else ''}==> {one_line(source.name)} <==\n")
+                    out.write(f"{chr(10) if written else ''}==> {one_line(name)} <==\n")
                 out.write(summary.text + "\n" if summary.text else "")
+            written = True
+            incomplete = incomplete or not LOSSES.isdisjoint(summary.flags)
             if not quiet:
-                for note in _notes(summary, page is not None, MAX_PARTS):
-                    complain(f"{source.name}: {note}", kind="note")
-    return ExitStatus.OK
+                for note in _notes(summary, page is not None, MAX_PARTS, words):
+                    complain(f"{name}: {note}", kind="note")
+    return ExitStatus.FAILED if failed else ExitStatus.INCOMPLETE if strict and incomplete else ExitStatus.OK
+
+
+def _inputs(files: Sequence[str], texts: Sequence[str], encoding: str) -> list[Input]:
+    inputs: list[Input] = []
+    for number, argument in enumerate(texts or files or ["-"], 1):
+        if argument == "-" and not texts:
+            inputs.append(("stdin", partial(_read_file, argument, encoding)))
+        elif texts or _is_text(argument):
+            name = f"argument {number}"
+            inputs.append((name, partial(argument_text, argument, name, encoding)))
+        else:
+            inputs.append((argument, partial(_read_file, argument, encoding)))
+    return inputs
+
+
+def _read_file(path: str, encoding: str) -> str:
+    return read_whole(open_text(path, "-t"), encoding)
+
+
+def _is_text(argument: str) -> bool:
+    """Whether an argument is a text: there is no file of that name, and it has several lines, or ends as a sentence does,
+    or has several words and neither an ending (".txt") nor a slash. One word with a slash in it is none."""
+    if os.path.exists(argument):
+        return False
+    if "\n" in argument.strip():
+        return True
+    from ..model import prose
+
+    words = argument.split()
+    last = words[-1] if words else ""
+    if prose.is_marked(last):
+        return len(words) > 1 or "/" not in last
+    return len(words) != 1 and "." not in last and not any(mark in argument for mark in "/\\")
 
 
 def _page(text: str) -> str | None:
@@ -97,10 +155,13 @@ def _page(text: str) -> str | None:
     return web_page.text_of(text) if web_page.is_html(text) else None
 
 
-def _notes(summary: Summary, html: bool, most: int) -> list[str]:
+def _notes(summary: Summary, html: bool, most: int, words: str | None) -> list[str]:
     flags = set(summary.flags) - ({"parts"} if "skimmed" in summary.flags else set())
-    read = f"the {most} with most in common" if summary.spans else "what has most in common with all"
-    notes = [note.format(parts=summary.parts, read=read) for flag, note in WARNINGS.items() if flag in flags]
+    by_parts = summary.spans and "extracted" not in flags
+    read = f"the {most} with most in common" if by_parts else "what has most in common with all"
+    notes = [
+        note.format(parts=summary.parts, read=read, words=words) for flag, note in WARNINGS.items() if flag in flags
+    ]
     return ([HTML] if html else []) + notes + ([] if summary.text else [NOTHING])
 
 

@@ -251,7 +251,11 @@ class Output:
 
     def write(self, text: str) -> None:
         """Writes and flushes `text`. Raises BrokenPipeError if nobody reads any more, TxError if the disk is full."""
-        data = memoryview(text.encode("utf-8"))
+        self.write_bytes(text.encode("utf-8"))
+
+    def write_bytes(self, content: bytes) -> None:
+        """As `write`, for what is no text."""
+        data = memoryview(content)
         try:
             while data:  # an unbuffered stream may take less than it is given
                 data = data[self._stream.write(data) :]

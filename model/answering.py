@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import segment
-from .errors import CheckpointError, InputError, UsageError
+from .errors import CheckpointError, UsageError
 from .results import Answer
-from .runtime import Runtime
+from .runtime import Runtime, check_text
 
 if TYPE_CHECKING:
     from .spans import Question, Reader, Source, Span, Text
@@ -47,6 +47,19 @@ class Found(NamedTuple):
     answers: list[Answer]
     read: int
     windows: int
+
+
+class Candidate(NamedTuple):
+    """A span of one window: its score, its place in the text, what the model read, and pieces: the window's first, counted
+    from the text's, and the span's first and last, counted from the window's."""
+
+    score: float
+    start: int
+    end: int
+    source: Source
+    window: int
+    first: int
+    last: int
 
 
 class Answerer:
@@ -92,12 +105,7 @@ class Answerer:
         if type(top_k) is not int or top_k < 1:
             raise UsageError(f"top_k must be a whole number from 1 on, not {top_k!r}")
         for name, text in (("the text", context), *((f"question {n}", q) for n, q in enumerate(questions, 1))):
-            if not isinstance(text, str):
-                raise UsageError(f"{name} must be a string, not {type(text).__name__}")
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(f"{name} has a lone surrogate at character {error.start + 1}: not Unicode") from error
+            check_text(name, text)
         nothing = Answer("", 0, 0, threshold)
         if not _has_words(context) or not any(map(_has_words, questions)):
             return [Found([nothing], 0, 0) for _ in questions]
@@ -107,7 +115,28 @@ class Answerer:
         """Whether the question is so long that its end is not read."""
         return len(self.runtime.checkpoint.tokenizer.encode(question)) > MAX_QUESTION_PIECES
 
+    def best_candidate(self, context: str, question: str) -> tuple[Candidate | None, int, int]:
+        """The best answer, without a threshold, as the span of a window, or None; how many of the text's windows were read
+        for it, and how many there are. Text and question must have letters or digits."""
+        (found,), (read,), windows = self._candidates(context, [question], 1, _Sentences(context))
+        for best in sorted(found, key=_by_score):
+            start, end = _whole_words(context, best.start, best.end)
+            if _has_words(context[start:end]):
+                return best._replace(start=start, end=end), read, windows
+        return None, read, windows
+
     def _search(self, context: str, questions: Sequence[str], top_k: int, nothing: Answer) -> list[Found]:
+        sentences = _Sentences(context)
+        candidates, read, windows = self._candidates(context, questions, top_k, sentences)
+        return [
+            Found(_choose(context, spans, top_k, nothing, sentences), n, windows)
+            for spans, n in zip(candidates, read, strict=True)
+        ]
+
+    def _candidates(
+        self, context: str, questions: Sequence[str], top_k: int, sentences: _Sentences
+    ) -> tuple[list[list[Candidate]], list[int], int]:
+        """The best spans of the windows read for each question, the number of these windows, and that of all windows."""
         from . import spans
 
         checkpoint = self.runtime.checkpoint
@@ -120,7 +149,6 @@ class Answerer:
         firsts = list(range(0, max(1, len(text.ids) - WINDOW + STRIDE), STRIDE))
         windows: list[tuple[int, int]] = []  # number of the question, first piece
         sources: list[Source] = []
-        sentences = _Sentences(context)
         shares: list[_Shares] = []
         for number, question in enumerate(questions):
             asked = self._reader.question(question, MAX_QUESTION_PIECES)
@@ -128,22 +156,18 @@ class Answerer:
             for first in _most_covered(asked, text, firsts) if _has_words(question) else ():
                 windows.append((number, first))
                 sources.append(self._reader.source(asked, text, first, first + WINDOW))
-        candidates: list[list[Span]] = [[] for _ in questions]
+        candidates: list[list[Candidate]] = [[] for _ in questions]
         words = [[_has_words(context[a:b]) for a, b in text.offsets[first : first + WINDOW]] for _, first in windows]
         gains = [shares[number].of_pieces(first, first + WINDOW) for number, first in windows]
         found = (self._generated_spans if self.way == "generate" else self._pointed_spans)(sources, words, gains, top_k)
-        for (number, first), best in zip(windows, found, strict=True):
+        for (number, first), source, best in zip(windows, sources, found, strict=True):
             for score, a, b in best:
                 start, end = text.offsets[first + a][0], text.offsets[first + b][1]
                 if sentences.around(start, start + 1)[1] < end:
                     score -= CROSSING
-                candidates[number].append((score, start, end))
+                candidates[number].append(Candidate(score, start, end, source, first, a, b))
         checkpoint.verify()
-        read = [sum(number == n for n, _ in windows) for number in range(len(questions))]
-        return [
-            Found(_choose(context, spans, top_k, nothing, sentences), n, len(firsts))
-            for spans, n in zip(candidates, read, strict=True)
-        ]
+        return candidates, [sum(number == n for n, _ in windows) for number in range(len(questions))], len(firsts)
 
     def _generated_spans(
         self, sources: Sequence[Source], words: Sequence[Sequence[bool]], gains: Sequence[Sequence[float]], top_k: int
@@ -256,7 +280,11 @@ class _Sentences:
     def around(self, start: int, end: int) -> tuple[int, int]:
         """Start and end of the sentence, or the sentences, that text[start:end], which is not empty, stands in."""
         paragraphs = range(bisect.bisect(self.starts, start) - 1, bisect.bisect_left(self.starts, end))
-        bounds = [b for paragraph in paragraphs for b in self._of(paragraph) if b[0] < end and start < b[1]]
+        bounds: list[tuple[int, int]] = []
+        for paragraph in paragraphs:
+            of_it = self._of(paragraph)  # may be all of a long text
+            first = bisect.bisect_right(of_it, start, key=lambda bound: bound[1])
+            bounds += of_it[first : bisect.bisect_left(of_it, end, key=lambda bound: bound[0])]
         return min([start, *(a for a, _ in bounds)]), max([end, *(b for _, b in bounds)])
 
     def _of(self, paragraph: int) -> list[tuple[int, int]]:
@@ -278,9 +306,14 @@ def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
+def _by_score(candidate: Candidate | tuple[float, int, int]) -> tuple[float, int, int]:
+    """Best first, then in the order of the text."""
+    return -candidate[0], candidate[1], candidate[2]
+
+
 def _choose(
     context: str,
-    candidates: Sequence[tuple[float, int, int]],
+    candidates: Sequence[Candidate | tuple[float, int, int]],
     top_k: int,
     nothing: Answer,
     sentences: _Sentences,
@@ -288,7 +321,7 @@ def _choose(
     """The best of the candidates (score, start, end) that neither overlap a better one nor repeat its words."""
     chosen: list[Answer] = []
     words: set[str] = set()
-    for score, start, end in sorted(candidates, key=lambda c: (-c[0], c[1], c[2])):
+    for score, start, end, *_ in sorted(candidates, key=_by_score):
         if len(chosen) == top_k:
             break
         start, end = _whole_words(context, start, end)

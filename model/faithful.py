@@ -1,4 +1,6 @@
-"""A rule of the search for summaries: no number and no name that the source does not have.
+"""Summaries say nothing that the source does not: a rule of the search, and a look at what it wrote.
+
+The rule: no number and no name that the source does not have.
 
 A name is a word with a capital at its beginning. It has to be a word of the source, piece by piece from its beginning to
 its end: the pieces of two names do not make a third. At the start of a sentence it may be a word that the source has in
@@ -8,6 +10,7 @@ such a word is that piece alone. Digits and capitals inside of a word have to st
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,10 +18,25 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .matching import stem
 from .segment import END_MARKS, HAN
 from .tokenizer import Tokenizer
 
 COMMON = -7.3  # log-probability of a piece in the vocabulary from which on it is frequent
+# Mean log-probability of a piece below which a summary is no good. Of 438 on training rows 76 were below it, with a ROUGE-L of
+# 18 where a sentence of the text had 20, and 76 others did not pass what else is looked at, with 19 and 23. At −0.9 the
+# summaries of papers lost.
+LIKELY = -1.1
+# What a summary may have only where its source has the very same: marks in a row; and a word or some Chinese twice in a
+# row, a number with the Chinese character that says what it is of.
+_MARKS = re.compile("[.,;:!?，。；：！？、]{2,}")
+_AS_IN_SOURCE = re.compile(rf"\b((?:(?!{HAN})[^\W\d_])+)[\W_]+\1\b|({HAN}{{2,}})\2|({HAN})\3\3|\d+(?:[.,:]\d+)*{HAN}?")
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f]+")
+# Nothing ends in these.
+_UNFINISHED = re.compile(
+    r"\b(?:the|an?|of|to|and|or|in|for|with|by|is|are|from|on|at|that|which)[\W_]*|.*[的和与或、，：,:(（“《]",
+    re.DOTALL,
+)
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
@@ -46,6 +64,11 @@ class Vocabulary:
         self.name: Bools = np.array([first.isdigit() or first != first.lower() for first in firsts])
         often = np.array(tokenizer.scores) > COMMON
         self.frequent: Bools = often & np.array([w.isalpha() and w[1:] == w[1:].lower() for w in self.words])
+
+    @functools.cached_property
+    def stems(self) -> frozenset[str]:
+        """Of the words that are one piece."""
+        return frozenset(map(stem, self.words))
 
     def with_words(self, words: set[str]) -> Bools:
         """Which pieces have one of these words, [V]."""
@@ -137,3 +160,25 @@ def _beginnings(v: Vocabulary, ids: Sequence[int]) -> dict[Word, _Next]:
             found[spelt] = _Next(words, old.complete or not inside)
         word = word if inside else ()
     return found
+
+
+def is_fit(vocabulary: Vocabulary, summary: str, source: str, log_prob: float) -> bool:
+    """Whether a summary that the model wrote, with this mean log-probability a piece, can be shown: it was sure enough, each
+    word is one of the source's or a piece of the vocabulary, by its stem, nothing stands there twice in a row, numbers
+    are of what they are in the source, and the end is not that of half a sentence."""
+    source = source.casefold()
+    summary = summary.casefold()
+    if log_prob < LIKELY or _ends_early(summary):
+        return False
+    if not set(_MARKS.findall(summary)) <= set(_MARKS.findall(source)):
+        return False
+    if any(found[0] not in source for found in _AS_IN_SOURCE.finditer(summary)):
+        return False
+    known = {stem(word) for word in _LATIN.findall(source)}
+    return all(stem(word) in known or stem(word) in vocabulary.stems for word in _LATIN.findall(summary))
+
+
+def _ends_early(summary: str) -> bool:
+    end = summary.rstrip("".join(END_MARKS) + " ")
+    last = re.search(r"[^\W_]+[\W_]*$", end)
+    return last is None or bool(_UNFINISHED.fullmatch(last[0]))

@@ -74,10 +74,13 @@ class Words:
         names, starts, stops = zip(*units(text), strict=True) if any(map(str.isalnum, text)) else ((), (), ())
         first = np.searchsorted(ends, np.array(starts, np.int64), side="right")
         last = np.searchsorted(ends, np.array(stops, np.int64), side="left")
-        found: dict[str, list[tuple[int, int]]] = {}
-        for name, a, b in zip(names, first.tolist(), last.tolist(), strict=True):
-            found.setdefault(name, []).append((a, min(b, len(ends) - 1)))
-        return cls({name: np.array(places, np.int64) for name, places in found.items()}, len(ends))
+        places = np.stack([first, np.minimum(last, len(ends) - 1)], axis=1)
+        numbers: dict[str, int] = {}  # of the different units
+        number = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+        order = np.argsort(number, kind="stable")
+        bounds = np.cumsum(np.bincount(number, minlength=len(numbers)))[:-1]
+        parts = np.split(places[order], bounds)  # one, which is empty, where there are no units
+        return cls(dict(zip(numbers, parts, strict=False)), len(ends))
 
 
 class Weights:

@@ -358,6 +358,12 @@ class NumpyTransformer:
         self._decode(tgt, self.start(self.encode(src, src_mask, None, segments), src_mask), maps)
         return np.stack(maps.cross, axis=1)
 
+    def attentions(self, src: Array, src_mask: Array | None, tgt: Array, segments: Array | None = None) -> Attentions:
+        """All weights, as `forward` returns them, without the logits."""
+        maps = Attentions([], [], [])
+        self._decode(tgt, self.start(self.encode(src, src_mask, maps.encoder, segments), src_mask), maps)
+        return maps
+
     def _next(self, tgt: Array, state: State, maps: Attentions | None = None) -> Array:
         """What comes after each of the pieces tgt [rows, T]: logits or, of a model that copies, log P [rows, T, V].
         ValueError if such a one was started without the sources."""
@@ -543,6 +549,12 @@ class NumpyStepper:
         segments = None if kinds is None else pad_rows(kinds, 0)[0]
         weights = self.model.cross_attention(rows, None if mask.all() else mask, targets, segments)
         return [w[:, :, : len(t), : len(s)] for w, s, t in zip(weights, src, tgt, strict=True)]
+
+    def attentions(self, src: Sequence[int], tgt: Sequence[int], kinds: Array | None = None) -> Attentions:
+        """All weights of one pair (B = 1). `src` has the end piece, `tgt` begins with the task's prefix; `kinds` are the
+        kinds of the source pieces, where the model distinguishes some."""
+        segments = None if kinds is None else np.asarray(kinds, np.int64)[None]
+        return self.model.attentions(np.array([src], np.int64), None, np.array([tgt], np.int64), segments)
 
     def step(self, ids: Array, state: State) -> Array:
         """Feeds one piece a row, ids [rows] int64; `state` moves on in place. Returns logits, or log P of a

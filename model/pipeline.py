@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Sequence
@@ -13,9 +12,9 @@ from typing import Any, overload
 from . import segment
 from .checkpoint import Checkpoint, resolve_model
 from .config import GenerationConfig, Task
-from .errors import ConfigError, InputError, UsageError
+from .errors import InputError, UsageError
 from .results import Hypothesis, Translation
-from .runtime import Job, Runtime, check_whole
+from .runtime import Job, Runtime, check_whole, with_beam
 
 # The longest segment fed at once. Training sees single sentences, few of them over 100 pieces, and a model copes badly
 # with positions it has rarely seen; and twice this, the usual room for an output, stays under max_length (512).
@@ -24,7 +23,7 @@ BREAKS = "[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"  # what parts lines and column
 
 
 @dataclass
-class _Plan:
+class Plan:
     """What is to be done for one text: its segments, and a job for each that is to be translated (else None)."""
 
     text: str
@@ -107,6 +106,15 @@ class Translator:
         finally:
             self.checkpoint.verify()  # of damaged weights not even an error says anything
 
+    def plan(self, text: str, *, source: str | None = None, target: str | None = None) -> Plan:
+        """What `translate` would do for one text. Errors as there."""
+        self._check_languages(source, target)
+        return self._plan(1, text, source, target)
+
+    def search(self, jobs: Sequence[Job], beam_size: int | None = None) -> dict[Job, Hypothesis]:
+        """What `translate` finds for the jobs of a plan."""
+        return self._generate(list(jobs), 32, beam_size, None, False)
+
     def _check_languages(self, source: str | None, target: str | None) -> None:
         if source is None and target is None:
             return
@@ -122,7 +130,7 @@ class Translator:
         known = ", ".join(f"{s} → {t}" for s, t in self.pairs) or "nothing"
         return UsageError(f"the model {self.path.name} does not translate {source} → {target}; it translates {known}")
 
-    def _plan(self, number: int, text: str, source: str | None, target: str | None) -> _Plan:
+    def _plan(self, number: int, text: str, source: str | None, target: str | None) -> Plan:
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -133,7 +141,7 @@ class Translator:
         language = source or segment.guess_language(text)
         goal = target or ("en" if language == "zh" else "zh")
         if not has_letters or language == goal:
-            return _Plan(text, language, goal, [], [], {"copied"})
+            return Plan(text, language, goal, [], [], {"copied"})
         if (language, goal) not in self._tasks:
             raise self._no_pair(language, goal)
         name = self._tasks[language, goal]
@@ -141,7 +149,7 @@ class Translator:
         limit = self._source_limit(self.checkpoint.config.tasks[name])
         segments = segment.split(text, lambda part: len(encode(part)) <= limit)
         jobs = [(name, tuple(encode(part.text))) if part.translate else None for part in segments]
-        return _Plan(text, language, goal, segments, jobs, {"split"} if segment.was_split(segments) else set())
+        return Plan(text, language, goal, segments, jobs, {"split"} if segment.was_split(segments) else set())
 
     def _source_limit(self, task: Task) -> int:
         """How many pieces a segment may have, next to the task's prefix and the end piece."""
@@ -154,16 +162,10 @@ class Translator:
         self, jobs: list[Job], batch_size: int, beam_size: int | None, settings: GenerationConfig | None, more: bool
     ) -> dict[Job, Hypothesis]:
         """The best hypothesis for each job; jobs of like length share a batch, so that little of it is padding."""
-        config = self.checkpoint.config
-        search = settings or config.generation
-        if beam_size is not None:
-            try:
-                search = dataclasses.replace(search, beam_size=beam_size)
-            except ConfigError as error:
-                raise UsageError(str(error)) from error
+        search = with_beam(settings or self.checkpoint.config.generation, beam_size)
         return self.runtime.generate(jobs, search, batch_size, more)
 
-    def _finish(self, plan: _Plan, outputs: dict[Job, Hypothesis]) -> Translation:
+    def _finish(self, plan: Plan, outputs: dict[Job, Hypothesis]) -> Translation:
         if not plan.segments:
             return Translation(plan.text, plan.text, plan.source, plan.target, 0.0, tuple(sorted(plan.flags)))
         texts: list[str] = []

@@ -33,6 +33,60 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
+class Token:
+    """A piece of a text, or a word made of several, as a row or a column of an attention map.
+
+    `text` is what it says, spaces at its ends included; that of a special piece is its name (`</s>`). `start` and `end`
+    are its place in the text that it belongs to, in characters. The bytes of one character (`<0xE4>`) all have the place
+    of that character. start == end for a special piece and for what is not in the text: bytes that form no character,
+    spaces that were not printed.
+    """
+
+    text: str
+    start: int
+    end: int
+    special: bool = False
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """Where the model looked while it wrote one output: the attention of all layers and heads, from one forced pass over
+    the finished pair.
+
+    src are the S pieces that the encoder read, tgt the T pieces that the decoder wrote, the end piece included, and fed
+    the F pieces that it had read when it wrote them: the task's prefix (of one piece in our own models, so that F = T)
+    and all of tgt but the last. Row t of `cross` [layers, H, T, S] and of `decoder` [layers, H, T, F] belongs to tgt[t],
+    written when fed[: F - T + t + 1] had been read; column s of cross is src[s], column f of decoder is fed[f].
+    `encoder` is [layers, H, S, S], rows and columns src. Arrays are float32; each row adds up to 1. `decoder` is None
+    where the decoder has no self-attention (SSRU).
+
+    Places of src are in `source`, those of tgt and fed in `output`, which is tgt as text. An answer is not written but
+    pointed at: `source` is what the encoder read, the question, a tab and a window of the text; `output` is the answer;
+    tgt are the pieces where it starts (row 1) and where it ends (row 2), with their places in `source`; fed are special
+    pieces only.
+
+    `part` of `parts`: a text of several sentences is translated one by one, each of which has a map. `source`, of an
+    answer its window, begins at character `offset` of the whole text; a summary's source is the text tidied, and its
+    offset 0.
+    """
+
+    model: str
+    task: str  # its name in the model's configuration: "translate:zh", "summarize", "answer"
+    source: str
+    output: str
+    src: tuple[Token, ...]
+    tgt: tuple[Token, ...]
+    fed: tuple[Token, ...]
+    encoder: Any
+    decoder: Any
+    cross: Any
+    part: int = 1
+    parts: int = 1
+    offset: int = 0
+    flags: tuple[str, ...] = field(default=())  # as those of a Translation or a Summary, and more: Attender.attend
+
+
+@dataclass(frozen=True)
 class Translation:
     """The translation of one text. `flags` says what a reader must know: "split", "cut", "looped", "copied"."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .checkpoint import Checkpoint, load_checkpoint, load_transformer, resolve_model
 from .config import GenerationConfig
-from .errors import UsageError
+from .errors import ConfigError, InputError, UsageError
 from .threads import blas_threads, cores, patient_threads
 
 if TYPE_CHECKING:
@@ -141,7 +142,28 @@ class Runtime:
         return outputs
 
 
+def with_beam(search: GenerationConfig, beam_size: int | None) -> GenerationConfig:
+    """The settings with this beam, if there is one. Raises UsageError for one out of range."""
+    if beam_size is None:
+        return search
+    check_whole("beam_size", beam_size)
+    try:
+        return dataclasses.replace(search, beam_size=beam_size)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+
+
 def check_whole(name: str, value: int) -> None:
     """Raises UsageError for anything but a whole number from 1 on."""
     if type(value) is not int or value < 1:
         raise UsageError(f"{name} must be a whole number from 1 on, not {value!r}")
+
+
+def check_text(name: str, text: object) -> None:
+    """Raises UsageError for what is no string, InputError for one with a part of a character that UTF-8 cannot hold."""
+    if not isinstance(text, str):
+        raise UsageError(f"{name} must be a string, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} has a lone surrogate at character {error.start + 1}: not Unicode") from None

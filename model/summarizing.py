@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import prose, segment
 from .config import POINTING_HEAD, GenerationConfig
-from .errors import CheckpointError, InputError, UsageError
-from .results import Summary
-from .runtime import Job, Runtime, check_whole
+from .errors import CheckpointError
+from .results import Hypothesis, Summary
+from .runtime import Job, Runtime, check_text, check_whole, with_beam
 from .tokenizer import BYTES
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ REWRITES_FROM = 60  # words: of a shorter text a sentence of its own says it bet
 # Of the search for Chinese, whose summaries are titles as often as sentences: with 1, those of papers were twice as long as
 # the papers' own and no better than the first words.
 LENGTH_PENALTY = {"zh": 0.4}
+# Share of a text's pieces that are bytes of characters which the vocabulary has not, from which on nothing is written about it.
+# In training texts it is 0.15 at the most; in traditional Chinese or Russian 0.7 and more.
+UNKNOWN = 0.3
 SHORTEST = 5  # pieces of a sentence that is worth looking for
 BATCH = 16
 REPEATED = 0.8  # share of a sentence's units which others have that were chosen before it, from which on it is left out
@@ -62,7 +65,6 @@ class Summarizer:
 
     def __init__(self, model: str | Path | Runtime | None = None, **settings: Any) -> None:
         self.runtime = model if isinstance(model, Runtime) else Runtime(model, **settings)
-        self._vocabulary: Vocabulary | None = None
 
     def summarize(
         self, text: str, *, words: int | None = None, sentences: int | None = None, extract: bool | None = None
@@ -76,23 +78,27 @@ class Summarizer:
         longer than the model reads at once is read in parts, of MAX_PARTS at the most; for a summary in the model's words
         the sentences that say most are chosen from all of it and summed up. Headings, code, tables, the heads
         of a log's entries and the like are neither read nor chosen, unless there is nothing else (module prose). Where no
-        sentence is as short as `words`, the shortest (in the model's own words: the first) is the summary; a text without
-        letters is its own. In its own words the model makes up no number and no name (module faithful).
+        sentence is as short as `words`, the shortest (in the model's own words: the first) is the summary, with the flag
+        "longer"; a text without letters is its own. In its own words the model makes up no number and no name; where what it
+        writes is not fit to be shown (module faithful), the best sentence that it read is the summary, "extracted".
 
         Raises UsageError for settings out of range, InputError for text that UTF-8 cannot hold, CheckpointError for a
         model without the task.
         """
-        if not isinstance(text, str):
-            raise UsageError(f"the text must be a string, not {type(text).__name__}")
+        check_text("the text", text)
         for name, value in (("words", words), ("sentences", sentences)):
             if value is not None:
                 check_whole(name, value)
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"the text has a lone surrogate at character {error.start + 1}: not Unicode") from error
+        summary = self._summary(text, words, sentences, extract)
+        if words is not None and n_words(summary.text) > words:
+            summary = dataclasses.replace(summary, flags=(*summary.flags, "longer"))
+        return summary
+
+    def _summary(self, text: str, words: int | None, sentences: int | None, extract: bool | None) -> Summary:
         bounds = segment.sentences(text)
-        if len(bounds) <= 1 or not any(map(str.isalpha, text)):
+        if not bounds:
+            return Summary("", flags=("empty",))
+        if len(bounds) == 1 or not any(map(str.isalpha, text)):
             return Summary(text.strip(), tuple(bounds), flags=("copied",))
         if "summarize" not in self.runtime.checkpoint.config.tasks:
             raise CheckpointError(f"the model {self.runtime.path.name} was not trained to sum up")
@@ -102,28 +108,15 @@ class Summarizer:
             if short and not words:
                 sentences = sentences or 1
         try:
-            return (self._extract if extract else self._rewrite)(text, Read.of(text), words, sentences)
+            read = Read.of(text)
+            if not extract:
+                return self._rewrite(text, read, words, sentences)
+            scores, parts = self._scores(read)
+            return _extract(text, read, scores, words, sentences, Summary("", (), parts, _flags(parts)))
         finally:
             self.runtime.checkpoint.verify()
 
     # -- in sentences of the text --
-
-    def _extract(self, text: str, read: Read, words: int | None, sentences: int | None) -> Summary:
-        scores, parts = self._scores(read)
-        sizes = [n_words(sentence) for sentence in read.sentences]
-        most = sentences or (len(scores) if words else SENTENCES)
-        chosen: list[int] = []
-        said: set[str] = set()
-        for i in sorted(scores, key=lambda i: (-scores[i], i)):
-            units = set(read.units[i])
-            repeats = len(units & said) >= REPEATED * len(units) if units else bool(chosen)
-            room = words is None or sum(sizes[j] for j in chosen) + sizes[i] <= words
-            if len(chosen) < most and room and not repeats:
-                chosen.append(i)
-                said |= units
-        chosen = sorted(chosen) or [min(scores, key=sizes.__getitem__)]
-        spans = tuple(read.places[i] for i in chosen)
-        return Summary(_join_spans(text, spans), spans, parts, _flags(parts))
 
     def _scores(self, read: Read) -> tuple[dict[int, float], int]:
         """The score of each sentence of the parts that are read, and how many parts the text has. Four things add up, each
@@ -131,9 +124,12 @@ class Summarizer:
         groups = self._groups(read.sentences)
         parts = len(groups)
         groups = _most_central(groups, read.centrality)
+        return self._scores_in(read, groups), parts
+
+    def _scores_in(self, read: Read, groups: Sequence[Sequence[int]]) -> dict[int, float]:
         attention, overlap = self._signals(read, groups)
         read_ones = [i for group in groups for i in group]
-        return {i: read.centrality[i] + 1 / (1 + i) + attention[i] + overlap[i] for i in read_ones}, parts
+        return {i: read.centrality[i] + 1 / (1 + i) + attention[i] + overlap[i] for i in read_ones}
 
     def _signals(self, read: Read, groups: Sequence[Sequence[int]]) -> tuple[dict[int, float], dict[int, float]]:
         """What the model says of sentences while it sums up the part that each stands in: how much attention (of the head
@@ -194,12 +190,30 @@ class Summarizer:
     # -- in the model's words --
 
     def _rewrite(self, text: str, read: Read, words: int | None, sentences: int | None) -> Summary:
-        groups = self._groups(read.sentences)
-        chosen = groups[0] if len(groups) == 1 else self._telling(read)
-        written, flag = self._write(_join([read.sentences[i] for i in chosen]))
+        chosen, parts = self._chosen(read)
+        reading = _join([read.sentences[i] for i in chosen])
+        flags = ("parts", "skimmed") if parts > 1 else ()
+        written, flag = self._write(reading)
         current = [written[a:b] for a, b in segment.sentences(written)]
-        flags = ("parts", "skimmed") if len(groups) > 1 else ()
-        return Summary(_fit(current, words, sentences), (), len(groups), tuple(sorted((*flags, *flag))))
+        if current and len(written) <= len(text):
+            return Summary(_fit(current, words, sentences), (), parts, tuple(sorted((*flags, *flag))))
+        scores = self._scores_in(read, [chosen])
+        return _extract(text, read, scores, words, 1, Summary("", (), parts, ("extracted", *flags)))
+
+    def can_spell(self, text: str) -> bool:
+        """Whether the vocabulary has the characters of the text, but for some; else the model would know little of it."""
+        tokenizer = self.runtime.checkpoint.tokenizer
+        pieces = tokenizer.pieces(self.job(text)[1])
+        return sum(piece in BYTES for piece in pieces) <= UNKNOWN * len(pieces)
+
+    def reading(self, read: Read) -> tuple[str, int]:
+        """What the model reads of a text to sum it up in its own words, and how many parts the text has."""
+        chosen, parts = self._chosen(read)
+        return _join([read.sentences[i] for i in chosen]), parts
+
+    def _chosen(self, read: Read) -> tuple[list[int], int]:
+        groups = self._groups(read.sentences)
+        return groups[0] if len(groups) == 1 else self._telling(read), len(groups)
 
     def _telling(self, read: Read) -> list[int]:
         """As many sentences as are read at once, in the order of the text: those that have most in common with all of it
@@ -232,31 +246,70 @@ class Summarizer:
         return groups
 
     def _write(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """The model's summary of a text that it can read at once, without an end that is no whole sentence; and flags."""
-        tokenizer = self.runtime.checkpoint.tokenizer
-        job: Job = ("summarize", tuple(tokenizer.encode(text)[:MAX_SOURCE_PIECES]))
-        best = self.runtime.generate([job], self._search(text), 1, rules=lambda src: [self._faithful(src)])[job]
-        written = tokenizer.decode(best.ids).strip()
+        """The model's summary of a text that it can read at once, and flags."""
+        return self.shown(text, self.search(text)) if self.can_spell(text) else ("", ())
+
+    def shown(self, text: str, best: Hypothesis) -> tuple[str, tuple[str, ...]]:
+        """What is shown of what the model wrote, "" where it is not fit (module faithful), and flags. An end that is no whole
+        sentence is left out; a whole one without a mark, as titles are, gets one."""
+        from . import faithful
+
+        written = self.runtime.checkpoint.tokenizer.decode(best.ids).strip()
         if best.looped or not best.finished:
             bounds = segment.sentences(written)[:-1]
             written = written[: bounds[-1][1]] if bounds else ""
-        if not written or len(written) > len(text):
-            written = text[slice(*segment.sentences(text)[0])]
+        if not faithful.is_fit(self._vocabulary, written, text, best.log_prob / (1 + len(best.ids))):
+            return "", ()
+        if not prose.is_marked(written):
+            written += "。" if re.match(segment.HAN, written[-1]) else "."
         return written, ("looped",) if best.looped else ("cut",) if not best.finished else ()
+
+    def job(self, text: str) -> Job:
+        """Of a text that is longer than the model can read at once, its beginning."""
+        return "summarize", tuple(self.runtime.checkpoint.tokenizer.encode(text)[:MAX_SOURCE_PIECES])
+
+    def search(self, text: str, beam_size: int | None = None) -> Hypothesis:
+        """What the model writes for a text that it can read at once."""
+        job, search = self.job(text), with_beam(self._search(text), beam_size)
+        return self.runtime.generate([job], search, 1, rules=lambda src: [self._faithful(src)])[job]
 
     def _faithful(self, src: Sequence[Sequence[int]]) -> Any:
         """The rule that no number or name is made up."""
         from . import faithful
 
-        if self._vocabulary is None:
-            self._vocabulary = faithful.Vocabulary(self.runtime.checkpoint.tokenizer)
         return faithful.WordsOfSource(self._vocabulary, src)
+
+    @functools.cached_property
+    def _vocabulary(self) -> Vocabulary:
+        from . import faithful
+
+        return faithful.Vocabulary(self.runtime.checkpoint.tokenizer)
 
 
 def n_words(text: str) -> float:
     """The length of a text in words; a Chinese character counts as half of one."""
     han = len(re.findall(segment.HAN, text))
     return len(re.findall(r"\w+", re.sub(segment.HAN, " ", text))) + han / 2
+
+
+def _extract(
+    text: str, read: Read, scores: dict[int, float], words: int | None, sentences: int | None, known: Summary
+) -> Summary:
+    """The best sentences that keep to the lengths, in the order of the text; `known` is the rest of the summary."""
+    sizes = [n_words(sentence) for sentence in read.sentences]
+    most = sentences or (len(scores) if words else SENTENCES)
+    chosen: list[int] = []
+    said: set[str] = set()
+    for i in sorted(scores, key=lambda i: (-scores[i], i)):
+        units = set(read.units[i])
+        repeats = len(units & said) >= REPEATED * len(units) if units else bool(chosen)
+        room = words is None or sum(sizes[j] for j in chosen) + sizes[i] <= words
+        if len(chosen) < most and room and not repeats:
+            chosen.append(i)
+            said |= units
+    chosen = sorted(chosen) or [min(scores, key=sizes.__getitem__)]
+    spans = tuple(read.places[i] for i in chosen)
+    return dataclasses.replace(known, text=_join_spans(text, spans), spans=spans)
 
 
 def _flags(parts: int) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ texts are left to it. Both give the same pieces.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -131,20 +132,19 @@ class Tokenizer:
     def encode_with_places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """`encode`, and for each piece the place in the text, start and end in characters, of what it spells without the
         spaces it begins with. Pieces that spell bytes of one character all have that character's place."""
-        import bisect  # not for translation, which starts without it
-
         ids = self.encode(text)
         content = text.encode()
-        starts = [i for i, byte in enumerate(content) if byte & 0xC0 != 0x80]  # of the characters, in bytes
-        starts.append(len(content))
-        at = len(content) - sum(len(self._spelling(i)) for i in ids)  # −1 if a space was put before the text
+        # How many characters start in the bytes before each, the end of the text counted as one.
+        before = [0, *itertools.accumulate(byte & 0xC0 != 0x80 for byte in content), len(text) + 1]
+        spelt = {i: self._spelling(i) for i in set(ids)}
+        sizes = {i: (len(piece), len(piece) - len(piece.lstrip(b" "))) for i, piece in spelt.items()}
+        at = len(content) - sum(sizes[i][0] for i in ids)  # −1 if a space was put before the text
         places = []
-        for piece in map(self._spelling, ids):
-            spaces = len(piece) - len(piece.lstrip(b" "))
-            first = bisect.bisect_right(starts, max(at + spaces, 0)) - 1
-            at += len(piece)
-            end = bisect.bisect_left(starts, at)
-            places.append((min(first, end), end))  # of nothing but spaces: where they end
+        for size, spaces in map(sizes.__getitem__, ids):
+            first = before[max(at + spaces, 0) + 1] - 1
+            at += size
+            end = before[at]
+            places.append((first if first < end else end, end))  # of nothing but spaces: where they end
         return ids, places
 
     @functools.cached_property

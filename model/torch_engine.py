@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .results import Attentions
 from .transformer import DecoderState, Transformer
 
 Array = np.ndarray[Any, Any]
@@ -55,6 +56,16 @@ class TorchStepper:
         _, _, cross = self.model.decode(memory, src_mask, self._pad(tgt, self.pad)[0], need_weights=True)
         weights = torch.stack(cross, dim=1).float().cpu().numpy()
         return [w[:, :, : len(t), : len(s)] for w, s, t in zip(weights, src, tgt, strict=True)]
+
+    @torch.inference_mode()
+    def attentions(self, src: Sequence[int], tgt: Sequence[int], kinds: Array | None = None) -> Attentions:
+        """All weights of one pair (B = 1), float32 of NumPy's. `src` has the end piece, `tgt` begins with the task's
+        prefix; `kinds` are the kinds of the source pieces, where the model distinguishes some."""
+        segments = None if kinds is None else self._pad([kinds], 0)[0]
+        rows, table = self._pad([src], self.pad)[0], self.model.src_embedding.weight
+        memory, encoder = self.model.encoder(rows, table, None, True, segments)
+        _, decoder, cross = self.model.decode(memory, None, self._pad([tgt], self.pad)[0], need_weights=True)
+        return Attentions(*([w.float().cpu().numpy() for w in layers] for layers in (encoder, decoder, cross)))
 
     def _pad(self, rows: Sequence[Sequence[int] | Array], pad: int) -> tuple[Tensor, Tensor]:
         """Rows of ids as one tensor [B, longest], filled up with `pad` on the right, and where it holds ids."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tx.model.faithful import Vocabulary, WordsOfSource
+from tx.model.faithful import LIKELY, Vocabulary, WordsOfSource, is_fit
 
 PIECES = [
     *("</s>", "<0xE4>", ".", " the", " The", " Ann", "a", "ette", " Bo", "b", "B", " a", "12", "50", "-", "桥", "GP", "U", "s")
@@ -77,3 +77,39 @@ def test_the_rows_of_a_batch_have_their_own_sources() -> None:
     rule(np.array([ids(" Ann"), ids("."), ids(" Ann")], np.int64), np.array([1, 0, 0]), logits)
     assert [int(np.isfinite(row).sum()) for row in logits] == [1, len(FREE | SMALL | NAMES) + 1, 1]
     assert np.isfinite(logits[0, PIECES.index("ette")]) and np.isfinite(logits[2, PIECES.index("a")])
+
+
+SOURCE = "Anna's 12 boats, built in 2013年, lay... at the brown bridge. Bridges had had lamps; 天天向上, 3.5 米."
+
+
+@pytest.mark.parametrize(
+    ("summary", "fit"),
+    [
+        ("Anna's boats lay at the brown bridge.", True),
+        ("The boat lay at a bridge.", True),  # "a" is in the vocabulary, "boat" a stem of the source's
+        ("The brownbridge.", False),
+        ("A brown fox.", False),  # neither has "fox"
+        ("The boats lay at the bridge..", False),
+        ("The boats lay...", True),  # as the source does
+        ("The bridge bridge.", False),
+        ("The bridge-bridge.", False),
+        ("Bridges had had lamps.", True),
+        ("天天向上", True),
+        ("向上向上。", False),
+        ("上上上。", False),
+        ("2013年", True),
+        ("2013月", False),
+        ("13年", True),
+        ("35 米", False),
+        ("3.5 米", True),
+        ("The boats of", False),
+        ("The boats and the.", False),
+        ("Boats,", False),
+        ("在桥的", False),
+        ("“", False),
+        ("", False),
+    ],
+)
+def test_what_is_fit_to_be_shown(summary: str, fit: bool) -> None:
+    assert is_fit(VOCABULARY, summary, SOURCE, -0.1) == fit
+    assert not is_fit(VOCABULARY, summary, SOURCE, LIKELY - 0.01)

@@ -41,8 +41,23 @@ ALLOWED = {
     "pipeline": FOUNDATION | {"runtime", "checkpoint", "segment"},
     "answering": FOUNDATION | {"runtime", "segment", "matching", "spans", "span_generation"},
     "prose": {"segment"},
-    "faithful": {"segment", "tokenizer"},
+    "faithful": {"matching", "segment", "tokenizer"},
     "summarizing": FOUNDATION | {"runtime", "segment", "prose", "matching", "faithful", "tokenizer"},
+    "attention_maps": FOUNDATION,
+    "alignment": FOUNDATION | {"attention_maps"},
+    "token_places": {"results", "tokenizer", "pipeline"},
+    "attending": FOUNDATION
+    | {
+        "runtime",
+        "checkpoint",
+        "segment",
+        "tokenizer",
+        "token_places",
+        "pipeline",
+        "summarizing",
+        "answering",
+        "alignment",
+    },
     "evaluation": FOUNDATION | {"segment"},
     "answer_scores": FOUNDATION | {"segment", "summarizing", "evaluation"},
     "summary_scores": FOUNDATION | {"segment", "summarizing", "evaluation"},
@@ -123,6 +138,10 @@ def test_transformers_is_never_imported_at_run_time(path: Path) -> None:
         ("span_generation", {"numpy"}),
         ("answering", {"numpy"}),
         ("summarizing", set()),
+        ("attention_maps", {"numpy"}),
+        ("alignment", {"numpy"}),
+        ("attending", {"numpy"}),
+        ("token_places", set()),
     ],
 )
 def test_light_modules(module: str, outside: set[str]) -> None:
@@ -135,7 +154,8 @@ def test_light_modules(module: str, outside: set[str]) -> None:
 def test_the_command_line_is_light_at_the_top(path: Path) -> None:
     names = imports(path, ("tx", "cli"), top_only=True)
     foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
-    assert foreign <= {"tx"} | ({"typer"} if path.stem == "app" else {"rich"} if path.stem == "heatmap" else set())
+    allowed = {"app": {"typer"}, "heatmap": {"rich"}, "cells": {"rich"}}
+    assert foreign <= {"tx"} | allowed.get(path.stem, set())
     assert own_modules(names, "model") <= FOUNDATION
 
 
@@ -148,7 +168,7 @@ def loaded_by(code: str) -> list[str]:
 def test_importing_tx_loads_nothing() -> None:
     assert loaded_by("import tx; print(tx.__version__); print(dir(tx))") == [
         "0.1.0",
-        "['Translator', '__version__', 'translate']",
+        "['AttentionMap', 'Translator', '__version__', 'attend', 'translate']",
         "[]",
     ]
 

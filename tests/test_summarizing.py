@@ -96,11 +96,13 @@ def test_what_holds_of_all_summaries(
         summary = summarizer.summarize(text, words=words, sentences=sentences, extract=extract)
         assert len(summary.text) <= len(text)
         assert bool(summary.text) == bool(text.strip())
+        assert ("longer" in summary.flags) == (words is not None and n_words(summary.text) > words)
         if len(bounds) <= 1 or not any(map(str.isalpha, text)):
-            assert (summary.text, summary.flags) == (text.strip(), ("copied",))
+            assert (summary.text, summary.flags[0]) == (text.strip(), "copied" if bounds else "empty")
             continue
         if not extract:
-            assert summary.spans == ()
+            assert (summary.spans == ()) == ("extracted" not in summary.flags)
+            assert summary.spans or prose.is_marked(summary.text)
             assert len(segment.sentences(summary.text)) <= (sentences or len(text))
             continue
         assert list(summary.spans) == sorted(set(summary.spans)) and set(summary.spans) <= set(places(text))
@@ -118,8 +120,9 @@ def test_what_holds_of_all_summaries(
 @pytest.mark.parametrize("text", ["Anna met Bob.", "  Anna met Bob \n", "河上桥。", "12:30", "😀", "", "1.\n2.\n3."])
 @pytest.mark.parametrize("extract", [True, False])
 def test_one_sentence_is_its_own_summary(summarizer: Summarizer, text: str, extract: bool) -> None:
-    summary = summarizer.summarize(text, words=1, sentences=1, extract=extract)
-    assert (summary.text, summary.parts, summary.flags) == (text.strip(), 1, ("copied",))
+    summary = summarizer.summarize(text, sentences=1, extract=extract)
+    assert (summary.text, summary.parts, summary.flags) == (text.strip(), 1, ("copied",) if text else ("empty",))
+    assert summarizer.summarize(text, words=1, extract=extract).text == text.strip()
 
 
 # --- in sentences of the text ---
@@ -157,7 +160,10 @@ def test_the_best_sentences_that_fit(
 
 def test_where_no_sentence_fits_the_shortest_is_taken(summarizer: Summarizer, monkeypatch: pytest.MonkeyPatch) -> None:
     scored(monkeypatch, 0.6, 0.4)
-    assert summarizer.summarize("One two three. Four five.", words=1).text == "Four five."
+    summary = summarizer.summarize("One two three. Four five.", words=1)
+    assert (summary.text, summary.flags) == ("Four five.", ("longer",))
+    assert summarizer.summarize("One two three. Four five.", words=2).flags == ()
+    assert summarizer.summarize("One two three.", words=2).flags == ("copied", "longer")
 
 
 LOG = """\
@@ -278,15 +284,67 @@ def test_what_was_cut_ends_with_its_last_whole_sentence(
     assert summary.text == "The bridge is old."
     assert summary.flags == (("looped",) if "looped" in settings else ("cut",))
     written("The bridge is o", **settings)
-    assert summarizer.summarize(TEXT, extract=False).text == "Anna met Bob at the bridge."
+    assert summarizer.summarize(TEXT, extract=False).flags == ("extracted",)
 
 
-@pytest.mark.parametrize("text", ["", " ", "a" * 200])
-def test_nothing_and_too_much_are_replaced_by_the_first_sentence(
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "Anna " + "a" * 200,
+        "the oldbridge.",
+        "Bob at the",
+        "The boats..",
+        "Anna Anna.",
+        "桥在桥在河上。",
+        "boats 河12上。",
+    ],
+)
+def test_what_is_not_fit_is_replaced_by_a_sentence(
     summarizer: Summarizer, written: Callable[..., list[Job]], text: str
 ) -> None:
     written(text)
-    assert summarizer.summarize(TEXT, extract=False).text == "Anna met Bob at the bridge."
+    summary = summarizer.summarize(TEXT, extract=False)
+    assert summary.flags == ("extracted",) and len(summary.spans) == 1 and summary.parts == 1
+    assert summary.text == TEXT[slice(*summary.spans[0])] and summary.spans[0] in places(TEXT)
+    assert summarizer.summarize(TEXT, extract=False, sentences=3).text == summary.text
+    few = summarizer.summarize(TEXT, extract=False, words=5)
+    assert n_words(few.text) <= 5 and few.flags == ("extracted",)
+
+
+def test_what_the_model_is_not_sure_of_is_not_shown(summarizer: Summarizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = tuple(summarizer.runtime.checkpoint.tokenizer.encode("The bridge is old."))
+    for log_prob, flags in ((-1.11, ("extracted",)), (-1.09, ())):
+        sure = Hypothesis(ids, log_prob * (len(ids) + 1), -1)
+        monkeypatch.setattr(Runtime, "generate", lambda self, jobs, *_, h=sure, **__: dict.fromkeys(jobs, h))
+        assert summarizer.summarize(TEXT, extract=False).flags == flags
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The old bridge", "The old bridge."),
+        ("桥在河上", "桥在河上。"),
+        ("“你好！”", "“你好！”"),
+        ("Anna (Bob)", "Anna (Bob)."),
+    ],
+)
+def test_a_title_gets_a_mark_at_its_end(
+    summarizer: Summarizer, written: Callable[..., list[Job]], text: str, expected: str
+) -> None:
+    written(text)
+    assert summarizer.summarize(TEXT, extract=False).text == expected
+
+
+def test_of_characters_that_the_model_does_not_know_nothing_is_written(
+    summarizer: Summarizer, written: Callable[..., list[Job]]
+) -> None:
+    written("The bridge is old.")
+    for text in ("Мост стар. Анна пришла.", "橋樑舊了。兩艘船來了。"):
+        summary = summarizer.summarize(text, extract=False)
+        assert summary.flags == ("extracted",) and summary.text in text
+    assert summarizer.summarize("The bridge is old. Anna came — é.", extract=False).flags == ()
 
 
 def test_of_a_long_text_the_sentences_that_say_most_are_summed_up(
@@ -295,10 +353,10 @@ def test_of_a_long_text_the_sentences_that_say_most_are_summed_up(
     """Those with "bridge" have something in common; the first stands early."""
     parts = (f"The old bridge {n}. {'ABT'[n % 3]}{'c' * 90} the a{n}." for n in range(4))
     text = f"An odd word is here. {' '.join(parts)}"
-    jobs = written("All of it.")
+    jobs = written("The old bridge.")
     summary = summarizer.summarize(text, extract=False)
-    assert len(jobs) == 1 and summary.parts > 1
-    assert (summary.text, summary.flags) == ("All of it.", ("parts", "skimmed"))
+    assert len(jobs) == 1 and summary.parts > 1, summary
+    assert (summary.text, summary.flags) == ("The old bridge.", ("parts", "skimmed"))
     read = summarizer.runtime.checkpoint.tokenizer.decode(jobs[0][1])
     assert len(jobs[0][1]) <= MAX_SOURCE_PIECES
     assert read == "An odd word is here. The old bridge 0. The old bridge 1. The old bridge 2. The old bridge 3."
@@ -308,9 +366,9 @@ def test_of_a_long_text_the_sentences_that_say_most_are_summed_up(
 def test_a_sentence_that_is_too_long_is_read_as_far_as_it_goes(
     summarizer: Summarizer, written: Callable[..., list[Job]]
 ) -> None:
-    jobs = written("All of it.")
-    text = "The a" + "c" * 300 + " is here. The b" + "d" * 300 + " is here."
-    assert summarizer.summarize(text, extract=False).text == "All of it."
+    jobs = written("The old bridge.")
+    text = "The old bridge a" + "c" * 300 + " is here. The b" + "d" * 300 + " is here."
+    assert summarizer.summarize(text, extract=False).text == "The old bridge."
     assert [len(ids) for _, ids in jobs] == [MAX_SOURCE_PIECES]
 
 
@@ -318,10 +376,10 @@ def test_which_way_is_the_default(
     summarizer: Summarizer, monkeypatch: pytest.MonkeyPatch, written: Callable[..., list[Job]]
 ) -> None:
     monkeypatch.setattr(summarizing, "REWRITES", frozenset({"zh"}))
-    chinese = "桥在河上。桥很旧了。河上有船。"
+    chinese = "你好桥。河上桥。好桥上河。"
     assert len(summarizer.summarize(chinese).spans) == 1  # it is short
     monkeypatch.setattr(summarizing, "REWRITES_FROM", 1)
-    written("The bridge is old.")
+    written("你好桥。")
     assert summarizer.summarize(FOUR, sentences=1).spans and summarizer.summarize(FOUR).spans
     assert summarizer.summarize(chinese).spans == () and summarizer.summarize(chinese, words=3).spans
     assert summarizer.summarize(chinese, extract=True).spans and summarizer.summarize(FOUR, extract=False).spans == ()

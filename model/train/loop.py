@@ -29,6 +29,7 @@ from ..transformer import Transformer
 from .answers import best_answers
 from .architecture import COPY_BIAS, checkpoint_config, initialise
 from .data import Batch, Batches, load_corpus, read_rows
+from .guided import Aligner, alignment_loss
 from .loss import cross_entropy, pointing_loss
 from .recipe import Recipe
 
@@ -105,6 +106,7 @@ class Trainer:
         corpora = [
             load_corpus(s, tokenizer, config.special, config.tasks, recipe.max_length, cache) for s in recipe.sources
         ]
+        self.aligner = Aligner.of(corpora, tokenizer.vocab_size) if recipe.alignment else None
         self.batches = Batches(corpora, config.special, config.tasks, recipe.batch_tokens, seed=recipe.seed)
         self.step = self.tokens = 0
         self.seconds = 0.0
@@ -155,7 +157,8 @@ class Trainer:
                 pointing = pointing_loss(cross[-1][:, POINTING_HEAD], batch.places.to(self.device))
                 return pointing, pointing.detach(), len(src)
             copies = self.config.model.pointer_generator
-            x, _, cross = self.model.decode(memory, mask, tgt_in, need_weights=copies)
+            aligner = self.aligner if batch.group == "translate" else None
+            x, _, cross = self.model.decode(memory, mask, tgt_in, need_weights=copies or aligner is not None)
             gate = copied = None
             if copies:
                 gate = self.model.copy_gate(x).sigmoid().float().flatten()
@@ -172,6 +175,10 @@ class Trainer:
                 rows, self.model.output_table, self.model.logits_bias if self.config.model.logits_bias else None,
                 labels, self.recipe.label_smoothing, self.recipe.negatives, self.generator, gate=gate, copied=copied,
             )  # fmt: skip
+            if aligner is not None:
+                to_english = batch.tgt_in[:, 0] == self.config.tasks["translate:en"].tgt_prefix[0]
+                links = aligner.of_batch(batch, to_english).to(self.device)
+                loss = loss + self.recipe.alignment * alignment_loss(cross[-1][:, POINTING_HEAD], links)
         return loss, nll, len(labels)
 
     def run(self, until: int | None = None) -> None:

@@ -17,7 +17,9 @@ class Recipe:
     """All that decides a run: `recipe.json`. Lengths count pieces, `batch_tokens` source + target pieces, `warmup` and
     `decay` optimiser steps. The learning rate rises linearly over `warmup` steps to `lr`, stays, and falls linearly to
     `lr_end` over the last `decay` of `steps` steps. Dev sets are translations and questions (answer: pointed at,
-    answer:generate: generated). ConfigError names a value out of range."""
+    answer:generate: generated). With `alignment` the copying head of the last decoder layer learns, in translations, to look
+    at the source piece that each piece translates (module guided), with this weight beside the likelihood. ConfigError
+    names a value out of range."""
 
     sources: tuple[Source, ...]
     dev: tuple[Source, ...] = ()
@@ -33,6 +35,7 @@ class Recipe:
     clip_norm: float = 1.0
     label_smoothing: float = 0.1
     negatives: int = 0
+    alignment: float = 0.0
     ema: float = 0.999
     seed: int = 1
     log_every: int = 20
@@ -49,7 +52,8 @@ class Recipe:
             "lr": self.lr > 0, "lr_end": self.lr_end >= 0, "warmup": self.warmup >= 0, "decay": self.decay >= 0,
             "adam_betas": len(self.adam_betas) == 2 and all(0 <= beta < 1 for beta in self.adam_betas),
             "weight_decay": self.weight_decay >= 0, "clip_norm": self.clip_norm > 0,
-            "label_smoothing": 0 <= self.label_smoothing < 1, "negatives": self.negatives >= 0, "ema": 0 <= self.ema < 1,
+            "label_smoothing": 0 <= self.label_smoothing < 1, "negatives": self.negatives >= 0,
+            "alignment": self.alignment >= 0, "ema": 0 <= self.ema < 1,
             "log_every": self.log_every >= 1, "dev_every": self.dev_every >= 1, "dev_limit": self.dev_limit >= 1,
         }  # fmt: skip
         for name, good in checks.items():

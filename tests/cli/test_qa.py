@@ -131,11 +131,19 @@ def test_places_are_those_of_the_file(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "text"),
-    [("Who?", ""), ("Who?", " \n"), ("", TEXT), ("?", TEXT), ("Who?", "?! … 😀"), ("Who?", "\r\n\r")],
+    ("question", "text", "why"),
+    [
+        ("Who?", "", "the text is empty"),
+        ("Who?", " \n", "the text is empty"),
+        ("Who?", "\r\n\r", "the text is empty"),
+        ("Who?", "?! … 😀", "the text has no letters or digits"),
+        ("", TEXT, "the question is empty"),
+        (" ", TEXT, "the question is empty"),
+        ("?", TEXT, "the question has no letters or digits"),
+    ],
 )
-def test_nothing_to_find(run: Run, question: str, text: str) -> None:
-    note = "tx: note: no answer found in the text\n"
+def test_nothing_to_find(run: Run, question: str, text: str, why: str) -> None:
+    note = f"tx: note: {why}, so there is no answer\n"
     assert run(question, "-c", text) == (0, "\n", note)
     assert run(question, stdin=text.encode()) == (0, "\n", note)
     assert run(question, "--quiet", "-c", text) == (0, "\n", "")
@@ -184,13 +192,59 @@ def test_of_a_long_text_some_parts_are_read_which_is_said(run: Run, monkeypatch:
     )
     assert result.err.endswith(note) and result.err.count("parts") == 1
     assert run("Anna?", "--quiet", *ANY, stdin=text.encode()).err == ""
+    for arguments, status in ((("--strict", "--quiet"), 3), ((), 0)):
+        assert run("Anna?", *arguments, *ANY, stdin=text.encode()).status == status
+    assert run("Anna?", "--strict", *ANY, stdin=TEXT.encode()).status == 0
     assert run("Anna?", *ANY, stdin=TEXT.encode()).err == ""
 
 
 def test_no_answer_names_the_question_among_several(run: Run) -> None:
     result = run("-q", "Who?", "-q", "", "-c", TEXT, *ANY)
-    assert result.err == "tx: note: no answer found in the text to: \n"
+    assert result.err == "tx: note: question 2 is empty, so there is no answer\n"
     assert result.out.endswith("\n\n") and result.out.count("\n") == 2
+    result = run("-q", "Who?", "-q", "When?", "-c", TEXT, "--threshold", "inf")
+    start = "tx: note: no answer found in the text to: "
+    assert result.err == f"{start}Who?\n{start}When?\n" and result.out == "\n\n"
+
+
+def test_no_answer_has_its_place_among_the_others(run: Run) -> None:
+    best, other = (run("Who?", "--top-k", "9", "--json", *ANY, stdin=TEXT.encode()).rows)[:2]
+    between = str(round((best["score"] + other["score"]) / 2, 4))
+    lines = run("Who?", "--top-k", "3", "--threshold", between, stdin=TEXT.encode()).out.splitlines()
+    assert lines[0].split("\t")[1] == " ".join(best["answer"].split())
+    assert lines[1] == f"{float(between):.2f}\t(no answer)"
+    assert lines[2].split("\t")[1] == " ".join(other["answer"].split())
+    rows = run("Who?", "--top-k", "3", "--threshold", between, "--json", stdin=TEXT.encode()).rows
+    assert rows[1]["answer"] == ""
+
+
+def test_questions_of_a_file_without_any(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "blank").write_text(" \n\n", encoding="utf-8")
+    result = run("--questions", str(tmp_path / "blank"), "-c", TEXT)
+    assert result == (1, "", f"tx: error: there is no question in {tmp_path / 'blank'}\n")
+
+
+def test_arguments_that_are_not_utf8(run: Run) -> None:
+    """The bytes that a shell passes reach Python as lone surrogates."""
+    for arguments, place in (
+        (("caf\udce9?", "-c", TEXT), "question 1 line 1, byte 4"),
+        (("-q", "Who?", "-q", "caf\udce9?", "-c", TEXT), "question 2 line 1, byte 4"),
+        (("Who?", "-c", "\n\udce9"), "the text of -c line 2, byte 1"),
+    ):
+        error = f"tx: error: {place} is not UTF-8 (try --encoding latin-1)\n"
+        assert run(*arguments) == (1, "", error)
+        assert run(*arguments, *ANY, "--encoding", "latin-1").status == 0
+    # The encoding is that of files; the terminal has its own.
+    assert run("桥?", "-c", TEXT, "--encoding", "gb18030", "--json", *ANY).rows[0]["question"] == "桥?"
+
+
+def test_the_help_fits_and_tells_q_from_quiet(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run("--help").out
+    assert max(map(len, text.splitlines())) <= 80
+    words = " ".join(text.split())
+    assert "A question (not --quiet)" in words and "here -q is a question" in words
+    assert "(no answer)" in words and "--strict" in words
 
 
 @pytest.mark.parametrize("value", ["inf", "1e9"])
@@ -205,6 +259,7 @@ def test_a_long_question_is_cut_with_a_warning(run: Run) -> None:
     assert result.status == 0 and result.out.strip() in TEXT
     assert result.err.startswith("tx: warning: only the first 100 pieces of the question were read: a ba b")
     assert result.err.count("\n") == 1
+    assert run("a b" * 300, "--strict", "--quiet", *ANY, stdin=TEXT.encode()) == (3, result.out, "")
 
 
 @pytest.fixture
@@ -272,6 +327,7 @@ def test_short_sentences_and_long_answers() -> None:
         (("--questions", "-"), "the standard input cannot be both"),
         (("--questions", "-", "-"), "the standard input cannot be both"),
         (("--questions", ""), "--questions is empty"),
+        (("Who?", ""), "FILE is empty"),
         (("Who?", "--top-k", "0", "-c", "a"), "--top-k needs a whole number from 1 to 1000, not '0'"),
         (("Who?", "--threshold", "high", "-c", "a"), "--threshold needs a number, not 'high'"),
         (("Who?", "--threshold", "nan", "-c", "a"), "--threshold needs a number"),
@@ -305,7 +361,9 @@ def test_text_that_is_not_utf8(run: Run, tmp_path: Path, arguments: tuple[str, .
 
 def test_what_cannot_be_found(run: Run, tmp_path: Path, translating_model: Path) -> None:
     for arguments, words in (
-        (("Who?", str(tmp_path / "none.txt")), "cannot read"),
+        (("Who?", str(tmp_path / "none.txt")), "none.txt (a text itself is given with -c TEXT)"),
+        (("Who?", "Anna met Bob."), "no such file: Anna met Bob. (a text"),
+        (("Who?", str(tmp_path)), "cannot read"),
         (("Who?", "-c", TEXT, "--model", str(tmp_path / "none")), "none"),
         (("Who?", "-c", TEXT, "--model", str(translating_model)), "was not trained to find answers"),
     ):

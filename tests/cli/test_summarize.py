@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tx.cli import summarize
 from tx.cli.main import main
 from tx.model import segment
 
@@ -89,8 +91,20 @@ def test_a_summary_is_never_longer_and_its_spans_are_its_text(run: Run, text: st
 
 @pytest.mark.parametrize("text", ["Anna met Bob.", "no mark at its end", "桥在河上。", "12", "😀 …"])
 def test_one_sentence_comes_back(run: Run, text: str) -> None:
-    for way in ((), ("--extract",), ("--rewrite",), ("--words", "1"), ("--sentences", "1")):
-        assert run(*way, stdin=f"  {text}\n".encode()) == (0, text + "\n", "")
+    for way in ((), ("--extract",), ("--rewrite",), ("--words", "3"), ("--sentences", "1")):
+        result = run(*way, "-q", stdin=f"  {text}\n".encode())
+        assert result == (0, text + "\n", "")
+
+
+def test_a_summary_that_is_longer_than_asked_is_said(run: Run) -> None:
+    for option in ("--words", "--max-words"):
+        result = run(option, "1", stdin=TEXT.encode())
+        assert result.status == 0 and result.out.strip() in SENTENCES
+        assert result.err == (
+            "tx: note: stdin: the summary has more than 1 words: no sentence is cut, and none was shorter\n"
+        )
+    assert json.loads(run("--words", "1", "--json", "-q", "-t", TEXT).out)["flags"] == ["longer"]
+    assert run("--words", "9", stdin=TEXT.encode()).err == ""
 
 
 @pytest.mark.parametrize("stdin", [b"", b"\n", b" \t\r\n\n"])
@@ -99,6 +113,7 @@ def test_no_text_no_summary(run: Run, stdin: bytes) -> None:
     assert run("-q", stdin=stdin) == (0, "", "")
     record = json.loads(run("--json", stdin=stdin).out)
     assert (record["summary"], record["spans"], record["name"]) == ("", [], "stdin")
+    assert record["flags"] == ["empty"]
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
@@ -124,6 +139,45 @@ def test_of_a_very_long_text_some_parts_are_read_which_is_said(run: Run, monkeyp
     assert "parts it read the 2 with most in common" in result.err
     record = json.loads(run("--json", "-q", "--extract", stdin=LONG.encode()).out)
     assert record["flags"] == ["parts", "skimmed"] and f"of its {record['parts']} parts" in result.err
+    assert run("--strict", "--extract", stdin=LONG.encode()) == (3, result.out, result.err)
+    assert run("--strict", "--extract", stdin=TEXT.encode()).status == 0
+
+
+@pytest.mark.parametrize(
+    ("argument", "is_text"),
+    [
+        ("One sentence.", True),
+        ("桥在河上。", True),
+        ("“Is it old?”", True),
+        ("Done.", True),
+        ("no mark at its end", True),
+        ("Go to the docs/folder.", True),
+        ("first line\nsecond v1.2", True),
+        ("notes.txt", False),
+        ("my notes.txt", False),
+        ("old letters/anna met bob", False),
+        ("桥", False),
+        ("./notes.", False),
+    ],
+)
+def test_an_argument_that_can_hardly_be_a_file_is_a_text(run: Run, argument: str, is_text: bool) -> None:
+    result = run(argument)
+    if is_text:
+        assert (result.status, result.err) == (0, "") and result.out.strip() in argument
+        assert json.loads(run("--json", argument).out)["name"] == "argument 1"
+    else:
+        message = f"tx: error: no such file: {argument} (a text itself is given with -t TEXT)\n"
+        assert result == (1, "", message)
+    assert run("-t", argument).status == 0
+
+
+def test_a_file_of_such_a_name_is_read(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "One sentence.").write_text("Anna met Bob.", encoding="utf-8")
+    assert run("One sentence.") == (0, "Anna met Bob.\n", "")
+    assert run("One sentence.", "And another.").out == (
+        "==> One sentence. <==\nAnna met Bob.\n\n==> argument 2 <==\nAnd another.\n"
+    )
 
 
 def test_the_text_of_a_web_page(run: Run) -> None:
@@ -155,11 +209,26 @@ def test_a_long_text_is_read_in_parts_which_is_said(run: Run) -> None:
         result = run(way, stdin=LONG.encode())
         assert result.status == 0 and 0 < len(result.out.strip()) < len(LONG)
         read = "it was read in " if way == "--extract" else "of its "
+        assert ("it read what has most in common with all" in result.err) == (way == "--rewrite")
         assert f"tx: note: stdin: the text is longer than the model reads at once; {read}" in result.err
         assert run(way, "--quiet", stdin=LONG.encode()) == (0, result.out, "")
         record = json.loads(run(way, "--json", "-q", stdin=LONG.encode()).out)
         assert record["parts"] > 2 and "parts" in record["flags"]
         assert f" {record['parts']} parts" in result.err
+
+
+def test_a_sentence_in_the_place_of_the_models_words_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tx.model import faithful
+
+    monkeypatch.setattr(faithful, "is_fit", lambda *_: False)
+    result = run("--rewrite", "-t", TEXT)
+    assert result.out.strip() in SENTENCES
+    assert result.err == (
+        "tx: note: argument 1: the model's own words were not fit to be shown; this is a sentence of the text\n"
+    )
+    record = json.loads(run("--rewrite", "--json", "-q", "-t", TEXT).out)
+    ((start, end),) = record["spans"]
+    assert record["flags"] == ["extracted"] and TEXT[start:end] == record["summary"]
 
 
 def test_each_file_has_a_summary_of_its_own(run: Run, tmp_path: Path) -> None:
@@ -175,9 +244,49 @@ def test_each_file_has_a_summary_of_its_own(run: Run, tmp_path: Path) -> None:
     assert run("-t", "A b.", "-t", "Cc.").out == "A b.\nCc.\n"
 
 
+def test_what_cannot_be_read_among_several_is_left_out(run: Run, tmp_path: Path) -> None:
+    good, bad, none, out = (tmp_path / name for name in ("good.txt", "bad.txt", "none.txt", "out"))
+    good.write_text("Anna met Bob.", encoding="utf-8")
+    bad.write_bytes(b"b\xe9d\n")
+    result = run(str(none), str(good), str(bad), str(tmp_path), "-", stdin=b"Hello.")
+    assert result.status == 1
+    assert result.out == f"==> {good} <==\nAnna met Bob.\n\n==> stdin <==\nHello.\n"
+    errors = result.err.splitlines()
+    assert len(errors) == 3 and all(error.startswith("tx: error: ") for error in errors)
+    for error, words in zip(errors, ("no such file", "byte 2 is not UTF-8", "Is a directory"), strict=True):
+        assert words in error
+    assert run(str(none), str(good), "--strict").status == 1
+    # A file of results is complete or not there.
+    out.write_text("before", encoding="utf-8")
+    result = run(str(good), str(none), str(bad), "-o", str(out))
+    assert (result.status, result.out, result.err.count("\n")) == (1, "", 1) and "no such file" in result.err
+    assert out.read_text(encoding="utf-8") == "before" and len(list(tmp_path.iterdir())) == 3
+
+
+def test_arguments_that_are_not_utf8(run: Run) -> None:
+    """The bytes that a shell passes reach Python as lone surrogates."""
+    for arguments in (("-t", "caf\udce9 noir."), ("caf\udce9 noir.",)):
+        error = "tx: error: argument 1 line 1, byte 4 is not UTF-8 (try --encoding latin-1)\n"
+        assert run(*arguments) == (1, "", error)
+        assert run(*arguments, "--encoding", "latin-1") == (0, "café noir.\n", "")
+    assert "argument 1 has a lone surrogate at character 2: not Unicode" in run("-t", "a\ud800").err
+    # The encoding is that of files; the terminal has its own.
+    assert run("-t", "桥在河上。", "--encoding", "gb18030").out == "桥在河上。\n"
+
+
+def test_the_help_fits_and_says_what_flags_there_are(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = run("--help").out
+    assert max(map(len, text.splitlines())) <= 80
+    flags = set(re.findall(r"^ {6}(\w+)  ", text, re.MULTILINE))
+    assert flags >= {*summarize.WARNINGS, "copied", "empty", "html"}
+    assert "--strict" in text and "no sentence is cut" in " ".join(text.split()).lower()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("",), "FILE is empty"),
         (("--extract", "--rewrite"), "give --extract or --rewrite, not both"),
         (("FILE", "-t", "text"), "give FILE or -t TEXT, not both"),
         (("--words", "0"), "--words needs a whole number"),
@@ -204,7 +313,8 @@ def test_what_cannot_be_read(run: Run, tmp_path: Path, translating_model: Path) 
     bad.write_bytes(b"Fine. Good.\nb\xe9d\n")
     for arguments, words in (
         ((str(bad), "-o", str(out)), "bad.txt line 2, byte 2 is not UTF-8"),
-        ((str(tmp_path / "none"),), "cannot read"),
+        ((str(tmp_path / "none"),), "no such file"),
+        ((str(tmp_path),), "cannot read"),
         (("-t", TEXT, "--model", str(translating_model)), "was not trained to sum up"),
     ):
         result = run(*arguments)

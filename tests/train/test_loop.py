@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tx.model.checkpoint import load_checkpoint, load_transformer
-from tx.model.config import CheckpointConfig, Task
+from tx.model.config import POINTING_HEAD, CheckpointConfig, Task
 from tx.model.errors import CheckpointError, InputError
 from tx.model.generation import generate
 from tx.model.tokenizer import Tokenizer
@@ -179,6 +179,34 @@ def state_of(trainer: Trainer) -> dict[str, Any]:
     state: dict[str, Any] = torch.load(trainer.out / "last.pt", weights_only=True)
     del state["seconds"]
     return state
+
+
+def test_guided_alignment_turns_the_copying_head_to_what_is_translated(
+    new_trainer: NewTrainer, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    """In a language that has another character for each of the source's, in the same order, piece t translates piece t."""
+    other = str.maketrans(CHARACTERS, CHARACTERS[7:] + CHARACTERS[:7])
+    path = tmp_path / "cipher.tsv"
+    path.write_text("".join(f"{row}\t{row.translate(other)}\n" for row in random_rows(300, seed=1)), encoding="utf-8")
+
+    def on_the_diagonal(weight: float) -> float:
+        sources = (Source(str(path), "translate:zh"),)
+        trainer = new_trainer(f"weight-{weight}", sources=sources, alignment=weight, steps=60, lr=3e-3, dev=())
+        trainer.run()
+        src = [tokenizer.encode(row) for row in random_rows(10, seed=3)]
+        tgt = [tokenizer.encode(row.translate(other)) for row in random_rows(10, seed=3)]
+        config = trainer.config
+        fed = [[*config.tasks["translate:zh"].tgt_prefix, *ids] for ids in tgt]
+        stepper = TorchStepper(trainer.model.eval(), config.special.pad)
+        maps = stepper.cross_attention([[*ids, config.special.eos] for ids in src], fed)
+        shares = [
+            float(weights[-1, POINTING_HEAD, t, t])
+            for weights, ids in zip(maps, src, strict=True)
+            for t in range(len(ids))
+        ]
+        return sum(shares) / len(shares)
+
+    assert on_the_diagonal(1.0) > on_the_diagonal(0.0) + 0.2
 
 
 @pytest.mark.parametrize("stop", [5, 6, 11])

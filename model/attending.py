@@ -1,0 +1,344 @@
+"""Text in, attention maps out: a task is run as its command runs it, then one forced pass over the finished pair.
+
+The search computes the same weights, but piece by piece and for every hypothesis of a beam; they are computed once more
+for its output alone. A pair of S source and T target pieces leaves 4 · H · (L_e S² + L_d T S + L_d T²) bytes of weights
+(H heads, L_e and L_d layers): with the default model 12.8 MB for S = T = 200, the longest segment, 3.9 MB for S = 128
+and T = 64, the longest summary's, and 0.8 MB for a sentence of some 40 words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import segment
+from .checkpoint import resolve_model
+from .errors import CheckpointError, InputError, TxError, UsageError
+from .pipeline import Translator
+from .results import AttentionMap, Hypothesis, Token
+from .runtime import Job, Runtime, check_text
+from .token_places import as_printed, text_and_tokens
+
+if TYPE_CHECKING:
+    from .alignment import Link
+    from .answering import Answerer
+    from .summarizing import Summarizer
+
+TASKS = ("translate", "summarize", "qa")
+
+
+class Attender:
+    """Shows where the model looked. `model` and the other settings are those of `Runtime`."""
+
+    def __init__(self, model: str | Path | Runtime | None = None, **settings: Any) -> None:
+        self.runtime = model if isinstance(model, Runtime) else Runtime(model, **settings)
+        self._translator = Translator(self.runtime)
+
+    def attend(
+        self,
+        text: str,
+        *,
+        task: str = "translate",
+        target: str | None = None,
+        question: str | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        beam_size: int | None = None,
+        part: int | None = None,
+    ) -> list[AttentionMap]:
+        """Runs a task, and returns all weights of the pass that belongs to its output.
+
+        "translate": a map for each segment that is translated, in order; with `part`, counted from 1, only that one.
+
+        "summarize": one map, of the summary in the model's own words and what it read for it: the text, tidied, or as
+        many of its sentences as it reads at once; `offset` is 0. `output` is what the model wrote, before anything is put
+        right in it (a mark that is missing at its end).
+
+        "qa": one map, of the window of the text in which the best answer to `question` stands, good enough to be given
+        or not. `source` is what the encoder read, the question, a tab and the window, which begins at character `offset`
+        of the text. The first row of cross and decoder is where the answer starts (its first piece), the second where it
+        ends (its last piece); what decides is the last layer's head `config.POINTING_HEAD`.
+
+        `target` is a text that the model is made to give instead of searching for one: a translation of one segment, or
+        a summary.
+
+        Flags of a map: "split", "cut" and "looped" as of a Translation (an output that was cut or looped has no end
+        piece); "copied" and "extracted": the task does not give what the model wrote, but the text or a sentence of it;
+        "parts" and "skimmed" as of a Summary, "skimmed" also if not all windows were read for an answer; "doubtful": the
+        answer's score is below the threshold, so that none is given; "shortened": the end of the question was not read.
+
+        Raises InputError for a text with nothing to do in it or nothing found, for a `target` that does not fit, and
+        for text that UTF-8 cannot hold; UsageError for settings that do not go together or are out of range, and an
+        unknown direction; CheckpointError for a model that lacks the task or cannot be read.
+        """
+        if task not in TASKS:
+            raise UsageError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
+        check_text("the text", text)
+        for name, given in (("target", target), ("question", question)):
+            if given is not None:
+                check_text(f"the {name}", given)
+        if (task == "qa") != (question is not None):
+            raise UsageError("the task qa needs a question, and no other task takes one")
+        languages = {"source_language": source_language, "target_language": target_language, "part": part}
+        others = {"target": target, "beam_size": beam_size} if task == "qa" else {}
+        for name, value in {**languages, **others}.items():
+            if task != "translate" and value is not None:
+                raise UsageError(f"{name} means nothing to the task {task}")
+        try:
+            if question is not None:
+                return [self._answer(text, question)]
+            if task == "summarize":
+                return [self._summarize(text, target, beam_size)]
+            return self._translate(text, target, source_language, target_language, beam_size, part)
+        finally:
+            self.runtime.checkpoint.verify()  # of damaged weights not even an error says anything
+
+    def align(self, map: AttentionMap) -> list[Link]:
+        """Which word of a translation's source belongs to which of its output, as module alignment counts them.
+
+        By the maps of both directions, if the model translates both and takes the two texts for one segment each; else by this
+        one."""
+        from . import alignment
+
+        tasks = self.runtime.checkpoint.config.tasks
+        there = tasks.get(map.task)
+        if there is None or not there.source:
+            raise UsageError(f"words are aligned in a translation, and the task {map.task} is none")
+        try:
+            [reverse] = self.attend(
+                map.output, target=map.source, source_language=there.target, target_language=there.source
+            )
+            return alignment.align(map, reverse)
+        except (TxError, ValueError):  # no such direction, several sentences, or another text once it has been through
+            return alignment.align(map)
+
+    def _translate(
+        self,
+        text: str,
+        target: str | None,
+        source_language: str | None,
+        target_language: str | None,
+        beam_size: int | None,
+        part: int | None,
+    ) -> list[AttentionMap]:
+        plan = self._translator.plan(text, source=source_language, target=target_language)
+        if not plan.segments:
+            _check_letters(text, "to translate")
+            raise InputError(
+                f"the text is in {plan.target!r} already: say what it is with source_language, or give another"
+            )
+        places: list[tuple[Job, int]] = []
+        offset = 0
+        for piece, job in zip(plan.segments, plan.jobs, strict=True):
+            if job is not None:
+                places.append((job, offset))
+            offset += len(piece.text)
+        if part is not None and (type(part) is not int or not 1 <= part <= len(places)):
+            raise InputError(f"there is no part {part!r} of the text: it is translated in {len(places)}")
+        if target is not None and len(places) > 1:
+            raise InputError(f"a given target is for one sentence, but the text is translated in {len(places)} parts")
+        wanted = range(1, len(places) + 1) if part is None else [part]
+        jobs = list(dict.fromkeys(places[number - 1][0] for number in wanted))
+        if target is None:
+            found = self._translator.search(jobs, beam_size)
+        else:
+            found = {job: self._forced(target, job[0]) for job in jobs}
+        maps = {job: self._written(job, found[job], plan.flags) for job in jobs}
+        return [
+            dataclasses.replace(maps[job], part=number, parts=len(places), offset=offset)
+            for number in wanted
+            for job, offset in [places[number - 1]]
+        ]
+
+    def _summarize(self, text: str, target: str | None, beam_size: int | None) -> AttentionMap:
+        from .summarizing import MAX_SOURCE_PIECES, Read
+
+        checkpoint = self.runtime.checkpoint
+        if "summarize" not in checkpoint.config.tasks:
+            raise CheckpointError(f"the model {checkpoint.path.name} was not trained to sum up")
+        _check_letters(text, "to sum up")
+        reading, parts = self._summarizer.reading(Read.of(text))
+        job = self._summarizer.job(reading)
+        if target is None:
+            best = self._summarizer.search(reading, beam_size)
+            shown = self._summarizer.shown(reading, best)[0] if self._summarizer.can_spell(reading) else ""
+        else:
+            best, shown = self._forced(target, "summarize"), target
+        cut = len(checkpoint.tokenizer.encode(reading)) > MAX_SOURCE_PIECES
+        flags = {
+            "parts": parts > 1,
+            "skimmed": parts > 1 or cut,
+            "copied": len(segment.sentences(text)) == 1,
+            "extracted": not shown or len(shown) > len(text),
+        }
+        return self._written(job, best, {flag for flag, holds in flags.items() if holds})
+
+    def _answer(self, context: str, question: str) -> AttentionMap:
+        from .answering import THRESHOLD
+
+        for name, text in (("text", context), ("question", question)):
+            if not any(map(str.isalnum, text)):
+                raise InputError(f"the {name} has neither letters nor digits: there is nothing to look for")
+        best, read, windows = self._answerer.best_candidate(context, question)
+        if best is None:
+            raise InputError("the text has no answer to the question, not even a doubtful one: ask it otherwise")
+        checkpoint = self.runtime.checkpoint
+        tokenizer, task, eos = checkpoint.tokenizer, checkpoint.config.tasks["answer"], checkpoint.config.special.eos
+        ids, at = best.source.ids, best.source.first
+        asked, question_pieces = text_and_tokens(tokenizer, ids[len(task.src_prefix) : at - 1])
+        _, pieces = text_and_tokens(tokenizer, tokenizer.encode(context))
+        window = pieces[best.window : best.window + len(ids) - 1 - at]
+        start, end = window[0].start, window[-1].end
+        source = f"{asked}\t{context[start:end]}"
+        shift = len(asked) + 1 - start
+        src = [
+            *self._special(task.src_prefix, 0),
+            *question_pieces,
+            Token("\t", len(asked), len(asked), special=True),
+            *(dataclasses.replace(p, start=p.start + shift, end=p.end + shift) for p in window),
+            *self._special([eos], len(source)),
+        ]
+        prefix = task.tgt_prefix or (checkpoint.config.special.decoder_start,)
+        flags = {
+            "doubtful": best.score < THRESHOLD,
+            "skimmed": read < windows,
+            "shortened": self._answerer.cut(question),
+        }
+        return self._map(
+            ("answer", source, context[best.start : best.end]),
+            (ids, [*prefix, eos], best.source.kinds),
+            (src, [src[at + best.first], src[at + best.last]], self._special([*prefix, eos], 0)),
+            [flag for flag, holds in flags.items() if holds],
+            offset=start,
+        )
+
+    @functools.cached_property
+    def _summarizer(self) -> Summarizer:
+        from .summarizing import Summarizer
+
+        return Summarizer(self.runtime)
+
+    @functools.cached_property
+    def _answerer(self) -> Answerer:
+        from .answering import Answerer
+
+        return Answerer(self.runtime)
+
+    def _forced(self, target: str, task: str) -> Hypothesis:
+        """The output that says `target`."""
+        config, ids = self.runtime.checkpoint.config, self.runtime.checkpoint.tokenizer.encode(target.strip())
+        most = config.generation.max_length - 1  # and the end piece
+        if config.model.positions == "learned":
+            most = min(most, config.model.max_positions - max(1, len(config.tasks[task].tgt_prefix)))
+        if not ids or len(ids) > most:
+            raise InputError(f"the given target has {len(ids)} pieces: it must have 1 to {most}")
+        return Hypothesis(tuple(ids), 0.0, 0.0)
+
+    def _written(self, job: Job, best: Hypothesis, more_flags: set[str]) -> AttentionMap:
+        """The map of an output that was written for a source."""
+        checkpoint = self.runtime.checkpoint
+        task, special = checkpoint.config.tasks[job[0]], checkpoint.config.special
+        if not best.ids and not best.finished:
+            raise InputError("the model found nothing that it may write for this text: there is no map of it")
+        source, pieces = text_and_tokens(checkpoint.tokenizer, job[1])
+        output, written = as_printed(*text_and_tokens(checkpoint.tokenizer, best.ids))
+        prefix = task.tgt_prefix or (special.decoder_start,)
+        # Every piece was written when those before it had been read; without an end piece nothing has read the last.
+        read = len(best.ids) if best.finished else len(best.ids) - 1
+        flags = {"looped": best.looped, "cut": not best.finished and not best.looped, "copied": not output}
+        return self._map(
+            (job[0], source, output),
+            ([*task.src_prefix, *job[1], special.eos], [*prefix, *best.ids[:read]], None),
+            (
+                [*self._special(task.src_prefix, 0), *pieces, *self._special([special.eos], len(source))],
+                [*written, *(self._special([special.eos], len(output)) if best.finished else [])],
+                [*self._special(prefix, 0), *written[:read]],
+            ),
+            [*more_flags, *(flag for flag, holds in flags.items() if holds)],
+        )
+
+    def _special(self, ids: Sequence[int], at: int) -> list[Token]:
+        """Pieces around a text, as they stand at character `at` of it."""
+        return [Token(name, at, at, special=True) for name in self.runtime.checkpoint.tokenizer.pieces(ids)]
+
+    def _map(
+        self,
+        texts: tuple[str, str, str],
+        ids: tuple[Sequence[int], Sequence[int], Any],
+        tokens: tuple[Sequence[Token], Sequence[Token], Sequence[Token]],
+        flags: Sequence[str],
+        offset: int = 0,
+    ) -> AttentionMap:
+        """The map of one pass. texts: task, source, output; ids: src, fed, and the kinds of src; tokens: src, tgt, fed."""
+        engine = self.runtime.stepper(0)  # the one that searched, if anything did
+        import numpy as np
+
+        (src, tgt, fed), (task, source, output) = map(tuple, tokens), texts
+        with np.errstate(all="ignore"):
+            found = engine.attentions(*ids)
+        encoder, decoder, cross = (np.concatenate(layers) if layers else None for layers in found)
+        if not all(np.isfinite(w).all() for w in (encoder, decoder, cross) if w is not None):
+            raise TxError("the model's attention is no number: its weights are damaged or do not fit its configuration")
+        rows = slice(len(fed) - len(tgt), None)  # before the last piece of a prefix nothing is written
+        config = self.runtime.checkpoint.config
+        return AttentionMap(
+            model=config.name or self.runtime.path.name,
+            task=task,
+            source=source,
+            output=output,
+            src=src,
+            tgt=tgt,
+            fed=fed,
+            encoder=encoder,
+            decoder=None if decoder is None else decoder[:, :, rows],
+            cross=None if cross is None else cross[:, :, rows],
+            offset=offset,
+            flags=tuple(sorted(set(flags))),
+        )
+
+
+def _check_letters(text: str, what: str) -> None:
+    if not any(map(str.isalpha, text)):
+        raise InputError(f"the text has no letters: there is nothing {what}" if text.strip() else "the text is empty")
+
+
+@functools.cache
+def _attender(path: Path) -> Attender:
+    return Attender(path)
+
+
+def attend(
+    text: str,
+    *,
+    part: int | None = None,
+    task: str = "translate",
+    target: str | None = None,
+    question: str | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    beam_size: int | None = None,
+    model: str | Path | None = None,
+) -> AttentionMap:
+    """Where the model looked while it translated a text, summed it up or looked for an answer in it. A model stays loaded
+    for the next call.
+
+    A text of several sentences is translated in parts, each of which has a map: `part`, counted from 1, says which;
+    InputError if it is missing. All else as `Attender.attend`.
+    """
+    attender = _attender(resolve_model(model).resolve())
+    (found,) = attender.attend(
+        text,
+        task=task,
+        target=target,
+        question=question,
+        source_language=source_language,
+        target_language=target_language,
+        beam_size=beam_size,
+        part=1 if part is None and task == "translate" and target is None else part,
+    )
+    if part is None and found.parts > 1:
+        raise InputError(f"the text is translated in {found.parts} parts: say which, part=1 … {found.parts}")
+    return found
