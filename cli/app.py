@@ -605,7 +605,7 @@ def show_attention(
     )
 
 
-@evaluation.command("translate", cls=_Command, epilog=EXIT_CODES)
+@evaluation.command("translate", cls=_Command, epilog=EXIT_CODES_PLAIN)
 def evaluate_translate(
     path: Annotated[str, typer.Argument(metavar="DEV.tsv", help="English, a tab, Chinese on each line; may be .gz.")],
     source: OnlyFrom = None,
@@ -646,7 +646,7 @@ def evaluate_translate(
     )
 
 
-@evaluation.command("summarize", cls=_Command, epilog=EXIT_CODES)
+@evaluation.command("summarize", cls=_Command, epilog=EXIT_CODES_PLAIN)
 def evaluate_summarize(
     path: Annotated[
         str, typer.Argument(metavar="FILE.jsonl", help="JSON objects with text and summary, one a line; may be .gz.")
@@ -691,7 +691,7 @@ def evaluate_summarize(
     )
 
 
-@evaluation.command("qa", cls=_Command, epilog=EXIT_CODES)
+@evaluation.command("qa", cls=_Command, epilog=EXIT_CODES_PLAIN)
 def evaluate_qa(
     path: Annotated[
         str,

@@ -107,7 +107,12 @@ def drawing(map: AttentionMap, form: Form, links: Sequence[tuple[int, int]] | No
         view = form.view(map, form.layer)
         drawn = draw(_grid(map, view, form, _place(map, view)), style)
         said = _in_words(map, view, form, links)
+    if not form.selection.special:
+        said.append("special pieces are left out, so that a row adds up to less than 1")
+    elif form.selection.head == "max":
+        said.append("the largest of all heads, so that a row adds up to more than 1")
     true_colour = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")
+    said = [line for text in said for line in (_wrapped(text, style) if cells.cells(text) > style.columns else [text])]
     return _lines(lines) + heatmap.to_ansi(drawn, style.colour, true_colour) + _lines(said)
 
 

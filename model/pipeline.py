@@ -12,9 +12,9 @@ from typing import Any, overload
 from . import segment
 from .checkpoint import Checkpoint, resolve_model
 from .config import GenerationConfig, Task
-from .errors import InputError, UsageError
+from .errors import UsageError
 from .results import Hypothesis, Translation
-from .runtime import Job, Runtime, check_whole, with_beam
+from .runtime import Job, Runtime, check_text, check_whole, with_beam
 
 # The longest segment fed at once. Training sees single sentences, few of them over 100 pieces, and a model copes badly
 # with positions it has rarely seen; and twice this, the usual room for an output, stays under max_length (512).
@@ -131,12 +131,7 @@ class Translator:
         return UsageError(f"the model {self.path.name} does not translate {source} → {target}; it translates {known}")
 
     def _plan(self, number: int, text: str, source: str | None, target: str | None) -> Plan:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"text {number} has a lone surrogate at character {error.start + 1}: not Unicode"
-            ) from error
+        check_text(f"text {number}", text)
         has_letters = any(map(str.isalpha, text))
         language = source or segment.guess_language(text)
         goal = target or ("en" if language == "zh" else "zh")

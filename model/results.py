@@ -119,7 +119,8 @@ class Answer:
 class Summary:
     """The summary of one text. `spans` are the places in the text of the sentences it consists of, where it is extracted;
     `parts` how many parts the text was read in; `flags` what a reader must know: "parts", "skimmed" (not all of
-    the parts were read, or only the most telling sentences), "cut", "looped", "copied"."""
+    the parts were read, or only the most telling sentences), "cut", "looped", "copied" (it is the text), "extracted" (a sentence of
+    the text instead of what the model wrote, which was not fit), "longer" (than asked for: no sentence is as short), "empty"."""
 
     text: str
     spans: tuple[tuple[int, int], ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -277,6 +278,21 @@ def test_sentences_are_those_of_the_whole_text(lines: list[tuple[str, str]]) -> 
             around = [b for b in bounds if b[0] < end and start < b[1]]
             expected = (min(around[0][0], start), max(around[-1][1], end)) if around else (start, end)
             assert sentences.around(start, end) == expected
+
+
+def test_a_sentence_is_found_without_a_look_at_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text may be one paragraph of a hundred thousand lines, and is asked about thousands of times."""
+
+    class Bounds(list[tuple[int, int]]):
+        def __iter__(self) -> Iterator[tuple[int, int]]:
+            raise AssertionError("all of them were looked at")
+
+    text = "A b. " * 50
+    sentences = answering._Sentences(text)
+    bounds = Bounds(segment.sentences(text))
+    monkeypatch.setattr(sentences, "_of", lambda paragraph: bounds)
+    assert sentences.around(101, 102) == (100, 104) and sentences.around(101, 106) == (100, 109)
+    assert sentences.around(104, 105) == (104, 105)  # between two
 
 
 def test_words_that_come_again_are_one_answer() -> None:

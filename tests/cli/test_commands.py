@@ -253,7 +253,7 @@ def test_nothing_given_on_a_terminal(run: Run) -> None:
     assert run("translate", "-q", "-", terminal=True, stdin=b"a\n") == (0, "A\n", "")
 
 
-COMMANDS = ("translate", "summarize", "qa", "evaluate")
+COMMANDS = ("translate", "summarize", "qa", "show-attention", "evaluate")
 LEVELS = [(), *((c,) for c in COMMANDS), *(("evaluate", c) for c in ("translate", "summarize", "qa"))]
 
 
@@ -271,7 +271,7 @@ def test_help_everywhere_with_examples_first(run: Run, level: tuple[str, ...], f
 
 def test_the_commands_are_listed_in_their_order(run: Run) -> None:
     _, _, listed = run("--help").out.partition("Commands:\n")
-    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:4] == list(COMMANDS)
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:5] == list(COMMANDS)
     _, _, listed = run("evaluate", "--help").out.partition("Commands:\n")
     assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:3] == list(COMMANDS[:3])
 

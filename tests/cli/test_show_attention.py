@@ -176,7 +176,10 @@ def test_hidden_special_pieces_take_rows_and_columns_with_them(run: Run) -> None
     all_of_it, hidden = (grid_of(run("--values", *options, SENTENCE).out) for options in ([], ["--no-special"]))
     assert [row[0] for row in hidden] == [row[0] for row in all_of_it[:-1]]
     assert all(len(row) == len(all_of_it[0][1]) - 1 for _, row in hidden)
-    assert "</s>" not in run("--no-special", SENTENCE).out
+    out = run("--no-special", SENTENCE).out
+    assert "</s>" not in out and "a row adds up to less than 1" in out
+    assert "adds up to" not in run(SENTENCE).out
+    assert "a row adds up to more than 1" in run("--head", "max", SENTENCE).out
 
 
 def test_colour_only_where_it_is_wanted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
