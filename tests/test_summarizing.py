@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tx.model import prose, segment, summarizing
+from tx.model import faithful, prose, segment, summarizing
 from tx.model.config import POINTING_HEAD, GenerationConfig
 from tx.model.errors import CheckpointError, InputError, UsageError
 from tx.model.results import Hypothesis
@@ -315,7 +315,7 @@ def test_what_is_not_fit_is_replaced_by_a_sentence(
 
 def test_what_the_model_is_not_sure_of_is_not_shown(summarizer: Summarizer, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = tuple(summarizer.runtime.checkpoint.tokenizer.encode("The bridge is old."))
-    for log_prob, flags in ((-1.11, ("extracted",)), (-1.09, ())):
+    for log_prob, flags in ((faithful.LIKELY - 0.01, ("extracted",)), (faithful.LIKELY + 0.01, ())):
         sure = Hypothesis(ids, log_prob * (len(ids) + 1), -1)
         monkeypatch.setattr(Runtime, "generate", lambda self, jobs, *_, h=sure, **__: dict.fromkeys(jobs, h))
         assert summarizer.summarize(TEXT, extract=False).flags == flags
