@@ -194,7 +194,15 @@ def _tasks() -> list[str]:
 
 
 def _kinds() -> list[str]:
-    return ["cross", "encoder", "decoder", "rollout"]
+    return ["cross", "encoder", "decoder", "rollout", "all"]
+
+
+def _layers() -> list[str]:
+    return ["last", "mean"]
+
+
+def _heads() -> list[str]:
+    return ["all", "max", "mean"]
 
 
 def _formats() -> list[str]:
@@ -482,10 +490,32 @@ def show_attention(
     source_language: From = None,
     target_language: To = None,
     kind: Annotated[
-        str, typer.Option("--kind", metavar="KIND", help="cross, encoder, decoder or rollout.", autocompletion=_kinds)
-    ] = "cross",
-    layer: Annotated[Text, typer.Option("--layer", metavar="N", help="A layer, mean or last.")] = None,
-    head: Annotated[Text, typer.Option("--head", metavar="N", help="A head, mean, max or all, side by side.")] = None,
+        Text,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="cross (the default), encoder, decoder, rollout, or all of them in json and csv.",
+            autocompletion=_kinds,
+        ),
+    ] = None,
+    layer: Annotated[
+        Text,
+        typer.Option(
+            "--layer",
+            metavar="N",
+            help="A layer from 1 on, mean or last (the default; json and csv: all).",
+            autocompletion=_layers,
+        ),
+    ] = None,
+    head: Annotated[
+        Text,
+        typer.Option(
+            "--head",
+            metavar="N",
+            help="A head from 1 on, mean (the default; json and csv: all), max, or all side by side.",
+            autocompletion=_heads,
+        ),
+    ] = None,
     row: Annotated[
         Text, typer.Option("--row", metavar="WORD", help="Only this word's row, layer by layer (or head by head).")
     ] = None,
@@ -497,16 +527,23 @@ def show_attention(
     ] = False,
     no_special: Annotated[bool, typer.Option("--no-special", help="Without the task's and the end piece.")] = False,
     as_list: Annotated[bool, typer.Option("--list", help="A line of links for each row instead of a grid.")] = False,
-    top: Annotated[Text, typer.Option("--top", metavar="N", help="So many links a row in a list (default: 5).")] = None,
+    top: Annotated[
+        Text,
+        typer.Option("--top", metavar="N", help="Links a row in a list (default: 3), and strongest ones named (5)."),
+    ] = None,
     scale: Annotated[
         Text,
         typer.Option(
-            "--scale", metavar="SCALE", help="What is darkest: each row's largest (row), the largest (global, log)."
+            "--scale",
+            metavar="SCALE",
+            help="What is darkest: each row's largest (row; the default), the largest (global, log; log for a rollout).",
         ),
     ] = None,
     values: Annotated[bool, typer.Option("--values", help="Numbers in the cells.")] = False,
     ascii: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII only.")] = False,
-    color: Annotated[str, typer.Option("--color", metavar="WHEN", help="auto, always or never.")] = "auto",
+    color: Annotated[
+        Text, typer.Option("--color", metavar="WHEN", help="auto (on a terminal; the default), always or never.")
+    ] = None,
     background: Annotated[
         Text,
         typer.Option("--background", metavar="dark|light", help="The terminal's (default: from COLORFGBG, else dark)."),
@@ -556,12 +593,14 @@ def show_attention(
 
     A word is made of pieces: what its pieces are looked at adds up, how they look is averaged. --pieces shows them as
     they are, the bytes of one character together. With --no-special rows no longer add up to 1. A text of several
-    sentences is translated one by one; each has its map.
+    sentences is translated one by one; each has its map. On less than 40 columns a list takes the place of the grid.
+    Which words belong together ("aligned") is read off the head that shows it best, not off the map that is drawn.
 
     \b
     Formats:
       text   the drawing; with --list, and where columns are too few, links
-      moses  the alignment of words, 0-0 1-2, source-target, a line a sentence
+      moses  the alignment of words, 0-0 1-2, source-target, a line for each
+             line; json has the same with the places of the words
       json   tokens with their places, and weights of all layers and heads
              (or those of --layer and --head); csv has the same as a table
       npz    arrays for numpy.load: encoder, decoder, cross, and their tokens

@@ -12,10 +12,14 @@ The JSON schema, "tx-attention/1", is one object:
       part     its number, from 1        offset   the character of the whole text at which its source begins
       source, output                     the text that was read, the text that was written (for an answer: pointed at)
       flags    what the run noticed: "cut", "looped", …
+      alignment                          of a translation: source_words and output_words, lists of [start, end] in
+                                         characters, and links, a list of [source word, output word], from 0
       maps     a list, one entry for each kind
         kind     "cross", "encoder", "decoder" or "rollout"
         layers, heads                    what the two outer lists of `weights` are: "1", "2", …, "mean" or "max"
-        rows, columns                    lists of {"text", "start", "end", "special"}; start and end count characters
+        rows, columns                    lists of {"text", "start", "end", "special"}; start and end count characters. The text
+                                         is that between them, spaces included; only a special piece, a byte that is no
+                                         character (`<0xE4>`) and a control character have their name, and the first two start = end
         rows_in, columns_in              "source" or "output": the text that start and end point into
         rows_sum_to_one                  whether every row adds up to 1 within 1e-5: not with special pieces
                                          left out, nor with the largest of all heads
@@ -29,7 +33,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,6 +42,7 @@ from ..model.errors import UsageError
 if TYPE_CHECKING:
     from ..model.results import AttentionMap, Token
 
+LinksOf = Callable[["AttentionMap"], list[tuple[int, int]]]
 SCHEMA = "tx-attention/1"
 FORMATS = ("json", "csv", "npz", "svg", "png", "html")
 DIGITS = 8
@@ -81,11 +86,13 @@ class Table(NamedTuple):
     weights: Any
 
 
-def export(format: str, maps: Sequence[AttentionMap], selection: Selection) -> Exported:
-    """The maps of one run as a file. NPZ and HTML hold all layers and heads, whatever is selected. UsageError for an
+def export(
+    format: str, maps: Sequence[AttentionMap], selection: Selection, links_of: LinksOf | None = None
+) -> Exported:
+    """The maps of one run as a file; JSON has the word alignment that `links_of` finds in each. NPZ and HTML hold all layers and heads, whatever is selected. UsageError for an
     unknown format, and for a kind, layer or head that the model does not have."""
     if format == "json":
-        return Exported(to_json(maps, selection).encode())
+        return Exported(to_json(maps, selection, links_of).encode())
     if format == "csv":
         return Exported(to_csv(maps, selection).encode())
     if format == "npz":
@@ -152,7 +159,7 @@ def token_as_json(token: Token) -> dict[str, Any]:
     return {"text": token.text, "start": token.start, "end": token.end, "special": token.special}
 
 
-def to_json(maps: Sequence[AttentionMap], selection: Selection) -> str:
+def to_json(maps: Sequence[AttentionMap], selection: Selection, links_of: LinksOf | None = None) -> str:
     """The maps by the schema above, on one line."""
     document = {
         "schema": SCHEMA,
@@ -161,13 +168,13 @@ def to_json(maps: Sequence[AttentionMap], selection: Selection) -> str:
         "words": selection.words,
         "special": selection.special,
         "digits": DIGITS,
-        "parts": [_part_as_json(one, selection) for one in maps],
+        "parts": [_part_as_json(one, selection, links_of) for one in maps],
     }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _part_as_json(one: AttentionMap, selection: Selection) -> dict[str, Any]:
-    return {
+def _part_as_json(one: AttentionMap, selection: Selection, links_of: LinksOf | None) -> dict[str, Any]:
+    part = {
         "part": one.part,
         "offset": one.offset,
         "source": one.source,
@@ -175,6 +182,24 @@ def _part_as_json(one: AttentionMap, selection: Selection) -> dict[str, Any]:
         "flags": list(one.flags),
         "maps": [_table_as_json(table, *places_in(one, table.kind)) for table in tables(one, selection)],
     }
+    if links_of is not None:
+        from ..model import alignment
+
+        part["alignment"] = {
+            "source_words": _without_spaces(alignment.word_places(one.src, one.source), one.source),
+            "output_words": _without_spaces(alignment.word_places(one.tgt, one.output), one.output),
+            "links": links_of(one),
+        }
+    return part
+
+
+def _without_spaces(places: Sequence[tuple[int, int]], text: str) -> list[tuple[int, int]]:
+    """Places without the spaces that pieces begin with."""
+    words = [text[start:end] for start, end in places]
+    return [
+        (end - len(word.lstrip()), end - len(word) + len(word.rstrip()))
+        for (_, end), word in zip(places, words, strict=True)
+    ]
 
 
 def _table_as_json(table: Table, rows_in: str, columns_in: str) -> dict[str, Any]:

@@ -67,10 +67,17 @@ class Form:
 
     def rows(self, map: AttentionMap, view: View) -> list[str]:
         """The labels of the rows; the two of an answer, which was not written but pointed at, say what they are."""
-        names = self._labels(view.rows)
         if map.task == "answer" and view.kind in ("cross", "decoder"):
+            names = self._labels([self._word_at(map, place) for place in view.rows])
             return [f"{what}: {name}" for what, name in zip(("start", "end"), names, strict=True)]
-        return names
+        return self._labels(view.rows)
+
+    def _word_at(self, map: AttentionMap, place: Token) -> Token:
+        """The word, of those that were read, that a piece of an answer is a part of; with pieces, the piece."""
+        if not self.selection.words:
+            return place
+        words = self.view(map, "last").columns if self.kind == "cross" else ()
+        return next((word for word in words if word.start <= place.start and place.end <= word.end), place)
 
     def _labels(self, tokens: Sequence[Token]) -> list[str]:
         """Words are called what they say without the spaces around them, in pieces spaces are shown as ▁, as is usual."""
@@ -98,7 +105,10 @@ def drawing(map: AttentionMap, form: Form, links: Sequence[tuple[int, int]] | No
     elif form.selection.head is None:
         views = form.heads(map)
         n_layers = attention_maps.n_layers(map, form.kind)
-        lines += _wrapped(f"layer {views[0].layer} of {n_layers}, its {len(views)} heads", style)
+        layer = (
+            f"the mean of {n_layers} layers" if views[0].layer == "mean" else f"layer {views[0].layer} of {n_layers}"
+        )
+        lines += _wrapped(f"{layer}, {len(views)} heads", style)
         grids = [_grid(map, view, form, f"head {view.head}") for view in views]
         drawn = (
             [line for grid in grids for line in draw(grid, style)] if form.as_list else heatmap.gallery(grids, style)
@@ -153,7 +163,8 @@ def _rows(map: AttentionMap, form: Form, wanted: str) -> list[Grid]:
         names = [f"layer {view.layer}" for view in views]
     labels = form.rows(map, views[0])
     word = wanted.strip().casefold()
-    places = [i for i, label in enumerate(labels) if label.casefold() == word]
+    # the rows of an answer are called "start: …" and "end: …": either part of that will do
+    places = [i for i, label in enumerate(labels) if word in (label.casefold(), *label.casefold().split(": ", 1))]
     if not places and word.isdecimal() and 0 < int(word) <= len(labels):
         places = [int(word) - 1]
     if not places:
@@ -172,7 +183,12 @@ def _in_words(map: AttentionMap, view: View, form: Form, pairs: Sequence[tuple[i
     from ..model import alignment, attention_maps
     from . import cells
 
-    style, rows, columns = form.style, form.rows(map, view), form.columns(view)
+    style = form.style
+    longest = max(4, (style.columns - 10) // 2)  # of a name: two of them and a number have to fit on a line
+    rows, columns = (
+        [cells.shorten(name, longest, style.mark) for name in names]
+        for names in (form.rows(map, view), form.columns(view))
+    )
     said = []
     if form.selection.special and view.head != "max":
         bits = zip(rows, attention_maps.entropy(view.weights), strict=True)
@@ -183,10 +199,14 @@ def _in_words(map: AttentionMap, view: View, form: Form, pairs: Sequence[tuple[i
     said.append(("strongest:", [f"{rows[r]} {to} {columns[c]} {weight:.2f}" for r, c, weight in links]))
     if pairs is not None:
         source, output = (
-            [cells.label(text[start:end]) for start, end in alignment.word_places(tokens, text)]
+            [
+                cells.shorten(cells.label(text[start:end]), longest, style.mark)
+                for start, end in alignment.word_places(tokens, text)
+            ]
             for tokens, text in ((map.src, map.source), (map.tgt, map.output))
         )
-        said.append(("aligned:", [f"{source[i]}{style.drawn('–')}{output[j]}" for i, j in pairs]))
+        place = alignment.default_method(*map.cross.shape[:2]).place  # not what is drawn above
+        said.append((f"aligned by {place}:", [f"{source[i]} = {output[j]}" for i, j in pairs]))
     lines = []
     for what, items in said:
         first, *others = items or ["nothing"]
@@ -198,7 +218,18 @@ def _in_words(map: AttentionMap, view: View, form: Form, pairs: Sequence[tuple[i
 
 
 def _wrapped(text: str, style: Style) -> list[str]:
-    """A text in lines that fit."""
+    """A text in lines that fit; one without spaces, as Chinese is, goes on wherever a line is full."""
     from . import cells
 
-    return cells.flow(text.split(" "), style.columns, " ", style.mark)
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and cells.cells(f"{lines[-1]} {word}") <= style.columns:
+            lines[-1] += f" {word}"
+            continue
+        if lines[-1]:
+            lines.append("")
+        for character in word:
+            if cells.cells(lines[-1] + character) > style.columns:
+                lines.append("")
+            lines[-1] += character
+    return lines

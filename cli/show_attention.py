@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..model.config import POINTING_HEAD
 from ..model.errors import InputError, UsageError
@@ -16,7 +16,7 @@ from .commands import refuse_empty, runtime_settings, whole_number
 from .text_io import ExitStatus, Output, check_encoding, complain, open_sources, read_whole
 
 if TYPE_CHECKING:
-    from ..model.results import AttentionMap
+    from ..model.attending import Attender
     from .heatmap import Style
 
 TASKS = ("translate", "summarize", "qa")
@@ -25,17 +25,30 @@ SCALES = ("row", "global", "log")
 WHEN = ("auto", "always", "never")
 TEXT_FORMATS = ("text", "moses", "json", "csv", "svg", "html")
 FORMATS = (*TEXT_FORMATS, "npz", "png")
+TEXT_ENDINGS = ("", "txt", "md", "log", "out")
+PICTURES = ("svg", "png")
+USED_BY = {  # options that not all formats have a use for
+    **dict.fromkeys(("--kind", "--layer", "--head"), ("text", "json", "csv", "html", *PICTURES)),
+    **dict.fromkeys(("--pieces", "--no-special"), ("text", "json", "csv", "html", *PICTURES)),
+    **dict.fromkeys(("--row", "--list", "--top", "--ascii", "--color", "--background", "--width"), ("text",)),
+    "--scale": ("text", "html", *PICTURES),
+    "--values": ("text", *PICTURES),
+    "--part": ("text", "json", "csv", "npz", "html", *PICTURES),
+}
+MANY = 100  # maps; more of them make a picture or a page that nothing can open
 NUMBERS = ("json", "csv")  # formats that have all layers and heads unless some are chosen
 NARROWEST = 20
 LIGHT = ("7", "9", "10", "11", "12", "13", "14", "15")  # colours of a background, as COLORFGBG numbers them
 WARNINGS = {  # by the flags of an AttentionMap
+    "split": "a sentence is longer than the model takes at once; it was translated in parts",
+    "kept": "what stands beside the sentences (emoji, lines without letters) was copied; it is in no map",
     "cut": "the output reached the length limit: it has no end piece",
     "looped": "the output repeated itself; the map shows what was kept",
     "skimmed": "the text is longer than the model reads at once; the map is of the part that it read",
     "doubtful": "no answer reaches the threshold; this is the best that was found",
     "shortened": "the end of the question was not read",
-    "copied": "the command gives the text as it is; this is what the model wrote",
-    "extracted": "the command gives a sentence of the text instead; this is what the model wrote",
+    "copied": "tx translate and tx summarize give such a text as it is; this is what the model itself wrote",
+    "extracted": "tx summarize gives a sentence of this text; this is what the model itself wrote",
 }
 
 SHORT_HELP = """\
@@ -58,7 +71,7 @@ def show_attention(
     target: str | None,
     source_language: str | None,
     target_language: str | None,
-    kind: str,
+    kind: str | None,
     layer: str | None,
     head: str | None,
     row: str | None,
@@ -70,7 +83,7 @@ def show_attention(
     scale: str | None,
     values: bool,
     ascii: bool,
-    color: str,
+    color: str | None,
     background: str | None,
     width: str | None,
     format: str | None,
@@ -87,9 +100,9 @@ def show_attention(
     refuse_empty(**{"input": files, "output": output, "model": model, "from": source_language, "to": target_language})
     for option, value, known in (
         ("--task", task, TASKS),
-        ("--kind", kind, KINDS),
+        ("--kind", kind or "cross", (*KINDS, "all")),
         ("--scale", scale or "row", SCALES),
-        ("--color", color, WHEN),
+        ("--color", color or "auto", WHEN),
         ("--background", background or "dark", ("dark", "light")),
     ):
         if value not in known:
@@ -98,13 +111,44 @@ def show_attention(
         raise UsageError("one text at a time: put it in quotation marks")
     if (task == "qa") != (question is not None):
         raise UsageError("--task qa needs --question, and no other task takes one")
-    if target is not None and task == "qa":
-        raise UsageError("--target cannot be given with --task qa: the answer is a place in the text")
     wanted = _format(format, as_json, output)
+    of_translation = {"--from": source_language, "--to": target_language, "--part": part}
+    not_of_qa = {"--target": target, "--beam": beam} if task == "qa" else {}
+    for option, given in ({**of_translation, **not_of_qa} if task != "translate" else not_of_qa).items():
+        if given is not None:
+            raise UsageError(f"{option} means nothing to --task {task}: leave it out")
     if wanted == "moses" and task != "translate":
         raise UsageError("--format moses is the alignment of a translation: leave out --task")
+    _refuse_idle(
+        wanted,
+        {
+            "--kind": kind,
+            "--layer": layer,
+            "--head": head,
+            "--row": row,
+            "--pieces": pieces or None,
+            "--no-special": no_special or None,
+            "--list": as_list or None,
+            "--top": top,
+            "--scale": scale,
+            "--values": values or None,
+            "--ascii": ascii or None,
+            "--color": color,
+            "--background": background,
+            "--width": width,
+            "--part": part,
+        },
+    )
+    if wanted == "html" and head == "all":
+        raise UsageError("the page has every head: leave out --head all")
+    if wanted == "text" and values and head == "all" and row is None:
+        raise UsageError("there is no room for --values beside --head all: choose one --head")
+    if kind == "all" and wanted not in NUMBERS:
+        raise UsageError("--kind all is for json and csv: choose one kind")
+    if kind == "rollout" and (head not in (None, "mean") or layer == "mean"):
+        raise UsageError("a rollout goes through the mean of the heads up to a layer: leave out --head")
     chosen = Selection(
-        kind=kind,
+        kind=None if kind == "all" else kind or "cross",
         layer=_layer(layer) or (None if wanted in NUMBERS else "last"),
         head=None if head == "all" else _head(head) or (None if wanted in NUMBERS else _telling_head(task, kind)),
         words=not pieces,
@@ -123,45 +167,84 @@ def show_attention(
         return ExitStatus.USAGE
     if wanted in ("npz", "png") and output in (None, "-") and sys.stdout is not None and sys.stdout.isatty():
         raise UsageError(f"{wanted} is nothing for a terminal: use -o FILE.{wanted}")
-    text = read_whole(open_sources(texts, files)[0], check_encoding(encoding)).strip()
-    if not text:
+    source = open_sources(texts, files)[0]
+    if source.name == "stdin" and sys.stdin is not None and sys.stdin.isatty() and not quiet:
+        complain("reading the text from the terminal; Ctrl-D ends", kind="note")
+    text = read_whole(source, check_encoding(encoding))
+    if not text.strip():
         raise InputError("there is no text to look at")
     with Output(output) as out:
         from ..model.attending import Attender
 
         attender = Attender(model, **settings)
-        maps = attender.attend(
-            text,
-            task=task,
-            target=target,
-            question=question,
-            source_language=source_language,
-            target_language=target_language,
-            beam_size=beam_size,
-            part=number_of_part,
-        )
+        asked: dict[str, Any] = {
+            "target": target,
+            "source_language": source_language,
+            "target_language": target_language,
+            "beam_size": beam_size,
+        }
+        if wanted == "moses":
+            for line in _alignments(attender, text, asked, quiet):
+                out.write(line)
+            return ExitStatus.OK
+        maps = attender.attend(text, task=task, question=question, part=number_of_part, **asked)
+        if len(maps) > MANY and wanted in ("svg", "png", "html"):
+            raise UsageError(f"{len(maps)} sentences are too many for one {wanted}: choose one of them with --part N")
+        if len(maps) > MANY and not quiet:
+            complain(f"{len(maps)} sentences, each with a map; --part N shows one of them", kind="note")
         if wanted == "text":
             from . import attention_text
 
-            style = _style(columns, ascii, color, background, chosen.scale, values, most, output is None)
+            style = _style(columns, ascii, color or "auto", background, chosen.scale, values, most, output is None)
             form = attention_text.Form(chosen, style, row, layer is not None, as_list)
             for number, map in enumerate(maps):
-                links = attender.align(map) if kind == "cross" and task == "translate" else None
+                links = attender.align(map) if chosen.kind == "cross" and task == "translate" else None
                 out.write(("\n" if number else "") + attention_text.drawing(map, form, links))
-        elif wanted == "moses":
-            from ..model import alignment
-
-            out.write("".join(alignment.moses(attender.align(map)) + "\n" for map in maps))
         else:
             from . import attention_export
 
-            content, notes = attention_export.export(wanted, maps, chosen)
+            links_of = attender.align if wanted == "json" and task == "translate" else None
+            content, notes = attention_export.export(wanted, maps, chosen, links_of)
             out.write_bytes(content)
             for note in notes if not quiet else ():
                 complain(note, kind="note")
-        for map in maps if not quiet else ():
-            _warn(map)
+        flags = dict.fromkeys(flag for map in maps for flag in map.flags if flag in WARNINGS)
+        for flag in flags if not quiet else ():
+            complain(WARNINGS[flag], kind="warning")
     return ExitStatus.OK
+
+
+def _alignments(attender: Attender, text: str, asked: Mapping[str, Any], quiet: bool) -> Iterator[str]:
+    """For each line of the text one with the links of its words, as Moses writes them. The words of a line's sentences are
+    counted through; a line that is not translated has none."""
+    from ..model import alignment
+
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        links: list[tuple[int, int]] = []
+        read = written = 0
+        try:
+            maps = attender.attend(line, **asked) if line.strip() else []
+        except InputError as error:
+            if "\n" not in text.strip():
+                raise
+            maps = []
+            if not quiet:
+                complain(f"line {number}: {error}", kind="note")
+        for map in maps:
+            links += [(read + i, written + j) for i, j in attender.align(map)]
+            read += len(alignment.word_places(map.src, map.source))
+            written += len(alignment.word_places(map.tgt, map.output))
+        yield alignment.moses(links) + "\n"
+
+
+def _refuse_idle(format: str, given: Mapping[str, object]) -> None:
+    """Raises UsageError for an option that the format has no use for, so that nobody waits for what it should do."""
+    for option, value in given.items():
+        formats = USED_BY.get(option, FORMATS)
+        if value is not None and format not in formats:
+            raise UsageError(
+                f"{option} means nothing to the format {format}, only to {', '.join(formats)}: leave it out"
+            )
 
 
 def _format(given: str | None, as_json: bool, output: str | None) -> str:
@@ -169,6 +252,8 @@ def _format(given: str | None, as_json: bool, output: str | None) -> str:
     if as_json and given not in (None, "json"):
         raise UsageError(f"give --json or --format {given}, not both")
     ending = Path(output or "").suffix[1:].lower()
+    if not given and not as_json and ending not in (*FORMATS, *TEXT_ENDINGS):
+        raise UsageError(f"no format has the ending .{ending}: say which with --format ({', '.join(FORMATS)})")
     found = given or ("json" if as_json else ending if ending in FORMATS else "text")
     if found not in FORMATS:
         raise UsageError(f"--format must be one of {', '.join(FORMATS)}, not {found!r}")
@@ -187,9 +272,9 @@ def _head(value: str | None) -> int | str | None:
     return _counted("--head", value, "mean, max or all")
 
 
-def _telling_head(task: str, kind: str) -> int | str:
+def _telling_head(task: str, kind: str | None) -> int | str:
     """The head that is shown if none is chosen: of an answer the one that points at it, else the mean of all."""
-    return POINTING_HEAD + 1 if task == "qa" and kind == "cross" else "mean"
+    return POINTING_HEAD + 1 if task == "qa" and kind in (None, "cross") else "mean"
 
 
 def _counted(option: str, value: str | None, words: str) -> int:
@@ -223,9 +308,3 @@ def _style(
         values=values,
         top=top,
     )
-
-
-def _warn(map: AttentionMap) -> None:
-    for flag in map.flags:
-        if flag in WARNINGS:
-            complain(WARNINGS[flag], kind="warning")

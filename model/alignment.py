@@ -46,6 +46,12 @@ class Method:
         if self.how not in HOW:
             raise ValueError(f"how must be one of {', '.join(HOW)}, not {self.how!r}")
 
+    @property
+    def place(self) -> str:
+        """Which attention it is, in words."""
+        layer = "all layers" if self.layer is None else f"layer {self.layer}"
+        return f"{layer}, {'all heads' if self.head is None else f'head {self.head}'}"
+
 
 # The best of the shipped weights by tests/bench/alignment.py, and the (layers, heads) of the model that it is for.
 DEFAULT = Method(layer=1, head=6, fed=True, how="threshold", threshold=0.45)

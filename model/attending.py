@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import segment
 from .checkpoint import resolve_model
 from .errors import CheckpointError, InputError, TxError, UsageError
 from .pipeline import Translator
@@ -36,6 +35,7 @@ class Attender:
     def __init__(self, model: str | Path | Runtime | None = None, **settings: Any) -> None:
         self.runtime = model if isinstance(model, Runtime) else Runtime(model, **settings)
         self._translator = Translator(self.runtime)
+        self._aligned: dict[tuple[str, str, str], list[Link]] = {}
 
     def attend(
         self,
@@ -67,6 +67,7 @@ class Attender:
 
         Flags of a map: "split", "cut" and "looped" as of a Translation (an output that was cut or looped has no end
         piece); "copied" and "extracted": the task does not give what the model wrote, but the text or a sentence of it;
+        "kept": something beside the sentences (an emoji, a line without letters) was copied, and is in no map;
         "parts" and "skimmed" as of a Summary, "skimmed" also if not all windows were read for an answer; "doubtful": the
         answer's score is below the threshold, so that none is given; "shortened": the end of the question was not read.
 
@@ -103,17 +104,22 @@ class Attender:
         one."""
         from . import alignment
 
-        tasks = self.runtime.checkpoint.config.tasks
-        there = tasks.get(map.task)
+        there = self.runtime.checkpoint.config.tasks.get(map.task)
         if there is None or not there.source:
             raise UsageError(f"words are aligned in a translation, and the task {map.task} is none")
-        try:
-            [reverse] = self.attend(
-                map.output, target=map.source, source_language=there.target, target_language=there.source
-            )
-            return alignment.align(map, reverse)
-        except (TxError, ValueError):  # no such direction, several sentences, or another text once it has been through
-            return alignment.align(map)
+        key = map.task, map.source, map.output
+        if key not in self._aligned:
+            try:
+                [reverse] = self.attend(
+                    map.output, target=map.source, source_language=there.target, target_language=there.source
+                )
+                self._aligned[key] = alignment.align(map, reverse)
+            except (
+                TxError,
+                ValueError,
+            ):  # no such direction, several sentences, or another text once it has been through
+                self._aligned[key] = alignment.align(map)
+        return self._aligned[key]
 
     def _translate(
         self,
@@ -128,7 +134,7 @@ class Attender:
         if not plan.segments:
             _check_letters(text, "to translate")
             raise InputError(
-                f"the text is in {plan.target!r} already: say what it is with source_language, or give another"
+                f"the text is in {plan.target!r} already: say which language it is in, or ask for another one"
             )
         places: list[tuple[Job, int]] = []
         offset = 0
@@ -146,7 +152,9 @@ class Attender:
             found = self._translator.search(jobs, beam_size)
         else:
             found = {job: self._forced(target, job[0]) for job in jobs}
-        maps = {job: self._written(job, found[job], plan.flags) for job in jobs}
+        beside = any(job is None and piece.text.strip() for piece, job in zip(plan.segments, plan.jobs, strict=True))
+        flags = plan.flags | ({"kept"} if beside else set())
+        maps = {job: self._written(job, found[job], flags) for job in jobs}
         return [
             dataclasses.replace(maps[job], part=number, parts=len(places), offset=offset)
             for number in wanted
@@ -164,15 +172,16 @@ class Attender:
         job = self._summarizer.job(reading)
         if target is None:
             best = self._summarizer.search(reading, beam_size)
-            shown = self._summarizer.shown(reading, best)[0] if self._summarizer.can_spell(reading) else ""
+            given = self._summarizer.summarize(text)  # what `tx summarize` gives
+            is_text, is_sentence = "copied" in given.flags, bool(given.spans)
         else:
-            best, shown = self._forced(target, "summarize"), target
+            best, is_text, is_sentence = self._forced(target, "summarize"), False, False
         cut = len(checkpoint.tokenizer.encode(reading)) > MAX_SOURCE_PIECES
         flags = {
             "parts": parts > 1,
             "skimmed": parts > 1 or cut,
-            "copied": len(segment.sentences(text)) == 1,
-            "extracted": not shown or len(shown) > len(text),
+            "copied": is_text,
+            "extracted": is_sentence and not is_text,
         }
         return self._written(job, best, {flag for flag, holds in flags.items() if holds})
 

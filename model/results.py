@@ -77,9 +77,9 @@ class AttentionMap:
     src: tuple[Token, ...]
     tgt: tuple[Token, ...]
     fed: tuple[Token, ...]
-    encoder: Any
-    decoder: Any
-    cross: Any
+    encoder: Any = field(repr=False)
+    decoder: Any = field(repr=False)
+    cross: Any = field(repr=False)
     part: int = 1
     parts: int = 1
     offset: int = 0

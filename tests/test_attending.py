@@ -305,7 +305,8 @@ def test_a_summary_in_the_models_words(attender: Attender, summary: AttentionMap
     assert summary.task == "summarize"
     printed = Summarizer(attender.runtime).summarize(ARTICLE, extract=False)
     assert printed.text.removesuffix(".") == summary.output.removesuffix(".")  # a mark may be put at its end
-    assert set(summary.flags) == set(printed.flags)
+    given = Summarizer(attender.runtime).summarize(ARTICLE)
+    assert ("extracted" in summary.flags) == bool(given.spans)
     assert summary.source == ARTICLE.strip()
     assert [t.text for t in summary.src if t.special] == ["<summarize>", "</s>"]
     assert summary.fed[0].text == "<summarize>"

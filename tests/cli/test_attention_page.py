@@ -283,3 +283,20 @@ def test_without_javascript_the_page_is_not_empty(cat: AttentionMap, open_page: 
     page = open_page([cat], java_script_enabled=False)
     assert "needs JavaScript" in page.locator("body").inner_text()
     assert page.locator("table.static tr").count() == len(attention_maps.view(cat, "cross").rows)
+
+
+def test_chinese_over_the_columns_takes_the_room_it_needs(make_map: MakeMap, open_page: Callable[..., Any]) -> None:
+    """Some Chinese fonts have no height for vertical text: its headings were there, and empty to the eye."""
+    page = open_page([make_map(["我", "喜欢", "在桥下面", "看书"], ["I", " read"])])
+    page.select_option("[name=unit]", "pieces")
+    boxes = [word.bounding_box() for word in page.locator(".grid thead .word").all()]
+    lengths = [len("我"), len("喜欢"), len("在桥下面"), len("看书")]
+    for box, length in zip(boxes, lengths, strict=False):
+        assert box["height"] >= 10 * length
+
+
+def test_another_kind_begins_with_its_last_layer(cat: AttentionMap, open_page: Callable[..., Any]) -> None:
+    page = open_page([replace(cat, cross=cat.cross[:2])])
+    page.select_option("[name=kind]", "3")
+    assert page.locator(".panel [name=layer]").input_value() == "3"
+    assert page.locator("[name=scale]").input_value() == "log"

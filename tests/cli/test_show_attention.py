@@ -227,6 +227,67 @@ def test_a_summary_is_shown_with_what_it_read(run: Run) -> None:
     assert run("--task", "summarize", text).out.startswith("summarize: The shop opens at nine.")
 
 
+def test_a_summary_that_is_not_the_one_given_is_said_to_be(run: Run) -> None:
+    text = "The old bridge was built in 1890 by the city. Anna met Bob there in spring. They married a year later."
+    assert "gives a sentence of this text" in run("--task", "summarize", text).err
+    assert run("--task", "summarize", "Only one sentence stands here.").err.count("warning") == 1
+    assert "warning" not in run("--task", "summarize", "--target", "A bridge.", text).err
+
+
+def test_what_is_copied_beside_the_sentences_is_said_to_be(run: Run) -> None:
+    assert "copied" in run("我爱你 💩").err
+    assert run("我爱你").err == ""
+
+
+def test_places_count_from_the_start_of_the_text(run: Run, tmp_path: Path) -> None:
+    text = "\n\n   Hello there.\n  How are you?\n"
+    file = tmp_path / "text.txt"
+    file.write_text(text, encoding="utf-8")
+    for part in json.loads(run("--json", "-i", str(file)).out)["parts"]:
+        assert text[part["offset"] :].startswith(part["source"])
+
+
+def test_a_long_chinese_text_is_said_in_full(run: Run) -> None:
+    text = "昨天晚上" + "我们在河边看见了三只白色的鸟，" * 4 + "然后回家了。"
+    assert text in run(text, "--target", "We saw birds.").out.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--row", "I", "--format", "svg"],
+        ["--top", "2", "--json"],
+        ["--list", "--format", "csv"],
+        ["--ascii", "--format", "html"],
+        ["--values", "--json"],
+        ["--pieces", "--format", "npz"],
+        ["--layer", "1", "--format", "moses"],
+        ["--head", "all", "--format", "html"],
+        ["--head", "all", "--values"],
+        ["--kind", "all"],
+        ["--kind", "rollout", "--head", "all"],
+        ["--task", "summarize", "--to", "zh"],
+        ["--task", "summarize", "--part", "1"],
+        ["--task", "qa", "--question", "Who?", "--beam", "2"],
+        ["-o", "picture.jpg"],
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(run: Run, arguments: list[str]) -> None:
+    done = run(*arguments, SENTENCE)
+    assert (done.status, done.out) == (2, "")
+    assert re.search("--[a-z]", done.err) and "_" not in done.err and done.err.count("\n") == 1
+
+
+def test_json_has_all_kinds_if_asked(run: Run) -> None:
+    (part,) = json.loads(run("--json", "--kind", "all", SENTENCE).out)["parts"]
+    assert [one["kind"] for one in part["maps"]] == ["cross", "encoder", "decoder"]
+
+
+def test_a_narrow_terminal_shortens_names_not_numbers(run: Run) -> None:
+    out = " ".join(run("--width", "20", "Donaudampfschifffahrtsgesellschaft").out.split())
+    assert re.search(r"\d\.\d,? of \d\.\d at most", out) and re.search(r"strongest: \S+ → \S+ \d\.\d\d", out)
+
+
 def test_a_target_is_taken_as_it_is(run: Run) -> None:
     done = run("--target", "我爱猫。", "--values", "I love dogs.")
     assert "".join(name for name, _ in grid_of(done.out)) == "我爱猫。</s>"
@@ -244,17 +305,37 @@ def test_each_sentence_has_its_map(run: Run) -> None:
 # -- alignments -------------------------------------------------------------------------------------------------------
 
 
-def test_moses_is_one_line_a_sentence(run: Run) -> None:
-    done = run("--format", "moses", "I love dogs. She loves cats.", "--to", "zh")
-    lines = done.out.splitlines()
-    assert len(lines) == 2
-    assert all(re.fullmatch(r"\d+-\d+( \d+-\d+)*", line) for line in lines)
+def test_moses_is_one_line_for_each_line(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("I love dogs. She loves cats.\n12345\n\nGood morning\n", encoding="utf-8")
+    done = run("--format", "moses", "-i", str(file))
+    both, digits, blank, last = done.out.splitlines()
+    assert (digits, blank) == ("", "") and "line 2: " in done.err
+    assert re.fullmatch(r"\d+-\d+( \d+-\d+)*", last)
+    first = run("--format", "moses", "I love dogs.").out.split()
+    assert both.split()[: len(first)] == first
+    second = [tuple(map(int, link.split("-"))) for link in both.split()[len(first) :]]
+    alone = [tuple(map(int, link.split("-"))) for link in run("--format", "moses", "She loves cats.").out.split()]
+    written = {j - b for (_, j), (_, b) in zip(second, alone, strict=True)}
+    assert [(i - 4, j - min(written)) for i, j in second] == alone and len(
+        written
+    ) == 1  # "I love dogs ." are four words
+
+
+def test_json_says_where_the_aligned_words_stand(run: Run) -> None:
+    (part,) = json.loads(run("--json", "--target", "狗爱猫", "dogs love cats").out)["parts"]
+    read, written = part["alignment"]["source_words"], part["alignment"]["output_words"]
+    pairs = [
+        (part["source"][slice(*read[i])], part["output"][slice(*written[j])]) for i, j in part["alignment"]["links"]
+    ]
+    assert pairs == [("dogs", "狗"), ("love", "爱"), ("cats", "猫")]
 
 
 def test_the_words_of_a_given_translation_are_aligned(run: Run) -> None:
     done = run("--target", "狗爱猫", "--format", "moses", "dogs love cats")
     assert done.out == "0-0 1-1 2-2\n"
-    assert "aligned: dogs–狗, love–爱, cats–猫" in run("--target", "狗爱猫", "dogs love cats").out
+    drawn = run("--target", "狗爱猫", "dogs love cats").out
+    assert "aligned by layer 1, head 6: dogs = 狗, love = 爱, cats = 猫" in drawn
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -335,6 +416,7 @@ def test_no_picture_is_poured_into_a_terminal(run: Run) -> None:
         (["--json", "--format", "svg", "hi"], 2, "not both"),
         (["--task", "qa", "hi"], 2, "--question"),
         (["--question", "who?", "hi"], 2, "--question"),
+        (["--kind", "all", "--format", "svg", "hi"], 2, "choose one kind"),
         (["--task", "summarize", "--format", "moses", "hi there"], 2, "translation"),
         (["--target", "好", "Good morning. Good night."], 1, "one sentence"),
         (["-i", "no-such-file.txt"], 1, "no-such-file.txt"),
