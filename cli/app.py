@@ -425,7 +425,8 @@ def qa(
       tx qa "Who came?" -c "Anna and Bob came." --top-k 2
       tx qa -q "Who?" -q "When?" report.txt --json
 
-    An answer is a verbatim part of the text, up to some 30 words long. One line for each question, in order (with --top-k
+    An answer is a verbatim part of the text, up to some 30 words long; of an option (What does --force do?) the first
+    sentence of its entry in a manual. Of a web page (HTML) the text is read, and places are counted in that. One line for each question, in order (with --top-k
     one for each answer: its score, a tab, the answer), line breaks as spaces. On a terminal the sentence that it stands
     in follows, of a long one what is around it.
 

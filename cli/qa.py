@@ -26,6 +26,8 @@ FAR = (
 
 NOTHING = "(no answer)"
 
+HTML = "this is a web page; its text was read, without the tags, and places are counted in that"
+
 SHORT_HELP = """\
 usage: tx qa QUESTION [FILE|-] [options]
 
@@ -87,6 +89,13 @@ def qa(
             text = read_whole(open_text(file or "-", "-c"), encoding)
         else:
             text = argument_text(context, "the text of -c", encoding)
+        if text[:200].lstrip().startswith("<"):
+            from . import web_page
+
+            if web_page.is_html(text):
+                text = web_page.text_of(text)
+                if not quiet:
+                    complain(HTML, kind="note")
         from ..model.answering import MAX_QUESTION_PIECES, THRESHOLD, Answerer
 
         answerer = Answerer(model, **settings)

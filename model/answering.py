@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import segment
+from . import manual, segment
 from .errors import CheckpointError, UsageError
 from .results import Answer
 from .runtime import Runtime, check_text
+from .span_ends import WORD, tidy_ends
 
 if TYPE_CHECKING:
     from .spans import Question, Reader, Source, Span, Text
@@ -35,12 +36,6 @@ THRESHOLD = 1.0
 BATCH = 16  # windows that are computed at once
 
 
-_OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-_IN_WORD = re.compile(
-    rf"(?!.?{segment.HAN})[^\W_]{{2}}", re.DOTALL
-)  # two characters with no end of a word between them
-
-
 class Found(NamedTuple):
     """The answers to one question, best first, and how many of the text's `windows` the model has `read` for them."""
 
@@ -50,8 +45,8 @@ class Found(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A span of one window: its score, its place in the text, what the model read, and pieces: the window's first, counted
-    from the text's, and the span's first and last, counted from the window's."""
+    """A span of one window: its score, its place in the text, what the model read, the character at which the window
+    begins, and the span's first and last piece, counted from the window's."""
 
     score: float
     start: int
@@ -120,7 +115,7 @@ class Answerer:
         for it, and how many there are. Text and question must have letters or digits."""
         (found,), (read,), windows = self._candidates(context, [question], 1, _Sentences(context))
         for best in sorted(found, key=_by_score):
-            start, end = _whole_words(context, best.start, best.end)
+            start, end = tidy_ends(context, best.start, best.end)
             if _has_words(context[start:end]):
                 return best._replace(start=start, end=end), read, windows
         return None, read, windows
@@ -161,11 +156,18 @@ class Answerer:
         gains = [shares[number].of_pieces(first, first + WINDOW) for number, first in windows]
         found = (self._generated_spans if self.way == "generate" else self._pointed_spans)(sources, words, gains, top_k)
         for (number, first), source, best in zip(windows, sources, found, strict=True):
+            window = text.offsets[first][0]
             for score, a, b in best:
                 start, end = text.offsets[first + a][0], text.offsets[first + b][1]
                 if sentences.around(start, start + 1)[1] < end:
                     score -= CROSSING
-                candidates[number].append(Candidate(score, start, end, source, first, a, b))
+                candidates[number].append(Candidate(score, start, end, source, window, a, b))
+        for number, question in enumerate(questions):
+            explained = manual.explanation(question, context, [c[:3] for c in candidates[number]])
+            if explained is not None:
+                nearest, start, end = explained
+                score = max(c.score for c in candidates[number]) + 0.01
+                candidates[number].append(candidates[number][nearest]._replace(score=score, start=start, end=end))
         checkpoint.verify()
         return candidates, [sum(number == n for n, _ in windows) for number in range(len(questions))], len(firsts)
 
@@ -236,8 +238,8 @@ class _Shares:
     def __init__(self, question: str, weights: dict[str, float], text: Text, sentences: _Sentences) -> None:
         self.weights, self.words, self.sentences = weights, text.words, sentences
         self.starts = [start for start, _ in text.offsets]
-        options = _OPTION.findall(question)
-        self.entries = [entry for option in options for entry in _entries(sentences.text, option)]
+        options = manual.OPTION.findall(question)
+        self.entries = [entry for option in options for entry in manual.entries(sentences.text, option)]
         self._found: dict[int, float] = {}
 
     def of_pieces(self, first: int, last: int) -> list[float]:
@@ -255,18 +257,6 @@ class _Shares:
             gains += [self._found[a]] * (min(b, last) - first)
             first = b
         return gains
-
-
-def _entries(text: str, option: str) -> list[tuple[int, int]]:
-    """Where a text explains an option: from the end of its name at the beginning of a line, alone or after other names of
-    it, up to the next line that is indented no further."""
-    found = []
-    heads = rf"^([ \t]*)(?:-[^\s,]+,?[ \t]+)*{re.escape(option)}(?![\w-])[^\s,]*(?:,[ \t]+-[^\s,]+)*"
-    for head in re.finditer(heads, text, re.MULTILINE):
-        deeper = re.compile(rf"[^\n]*(?:\n(?:[ \t]*(?=\n)|{head[1]}[ \t]+[^\n]*))*")
-        body = deeper.match(text, head.end())
-        found.append((head.end(), body.end() if body else head.end()))
-    return found
 
 
 class _Sentences:
@@ -295,17 +285,6 @@ class _Sentences:
         return self._found[paragraph]
 
 
-def _whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without white space around it, and with the whole of the word or number that it begins or ends in."""
-    span = text[start:end]
-    start, end = start + len(span) - len(span.lstrip()), start + len(span.rstrip())
-    while start < end and start > 0 and _IN_WORD.fullmatch(text, start - 1, start + 1):
-        start -= 1
-    while start < end < len(text) and _IN_WORD.fullmatch(text, end - 1, end + 1):
-        end += 1
-    return start, end
-
-
 def _by_score(candidate: Candidate | tuple[float, int, int]) -> tuple[float, int, int]:
     """Best first, then in the order of the text."""
     return -candidate[0], candidate[1], candidate[2]
@@ -318,19 +297,20 @@ def _choose(
     nothing: Answer,
     sentences: _Sentences,
 ) -> list[Answer]:
-    """The best of the candidates (score, start, end) that neither overlap a better one nor repeat its words."""
+    """The best of the candidates (score, start, end) that neither overlap a better one nor say what one says."""
     chosen: list[Answer] = []
-    words: set[str] = set()
+    said: list[str] = []
     for score, start, end, *_ in sorted(candidates, key=_by_score):
         if len(chosen) == top_k:
             break
-        start, end = _whole_words(context, start, end)
+        start, end = tidy_ends(context, start, end)
         text = context[start:end]
-        if not _has_words(text) or text.casefold() in words:
+        words = f" {' '.join(re.findall(WORD, text.casefold()))} "
+        if not _has_words(text) or any(words in other or other in words for other in said):
             continue
         if any(start < other.end and other.start < end for other in chosen):
             continue
-        words.add(text.casefold())
+        said.append(words)
         chosen.append(Answer(text, start, end, score, sentences.around(start, end)))
     place = sum(answer.score >= nothing.score for answer in chosen)
     return [*chosen[:place], nothing, *chosen[place:]][:top_k]

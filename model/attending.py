@@ -198,11 +198,9 @@ class Attender:
         tokenizer, task, eos = checkpoint.tokenizer, checkpoint.config.tasks["answer"], checkpoint.config.special.eos
         ids, at = best.source.ids, best.source.first
         asked, question_pieces = text_and_tokens(tokenizer, ids[len(task.src_prefix) : at - 1])
-        _, pieces = text_and_tokens(tokenizer, tokenizer.encode(context))
-        window = pieces[best.window : best.window + len(ids) - 1 - at]
-        start, end = window[0].start, window[-1].end
-        source = f"{asked}\t{context[start:end]}"
-        shift = len(asked) + 1 - start
+        read_text, window = text_and_tokens(tokenizer, ids[at:-1])
+        source = f"{asked}\t{read_text}"
+        shift = len(asked) + 1
         src = [
             *self._special(task.src_prefix, 0),
             *question_pieces,
@@ -221,7 +219,7 @@ class Attender:
             (ids, [*prefix, eos], best.source.kinds),
             (src, [src[at + best.first], src[at + best.last]], self._special([*prefix, eos], 0)),
             [flag for flag, holds in flags.items() if holds],
-            offset=start,
+            offset=best.window,
         )
 
     @functools.cached_property

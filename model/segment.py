@@ -291,7 +291,7 @@ def _cut(text: str, start: int, end: int, fits: Callable[[str], bool]) -> int:
     if spaces and fits(text[start : spaces[-1]]):
         return spaces[-1]
     cut = longest
-    while cut > start and _inseparable(text, cut):
+    while cut > start and inseparable(text, cut):
         cut -= 1
     return cut if cut > start and fits(text[start:cut]) else longest
 
@@ -313,7 +313,7 @@ def _longest(text: str, start: int, end: int, fits: Callable[[str], bool]) -> in
     return low
 
 
-def _inseparable(text: str, i: int) -> bool:
+def inseparable(text: str, i: int) -> bool:
     """Whether the characters before and after position i are seen as one: a base and its marks, joined emoji, flags,
     surrogates."""
     before, after = text[i - 1], text[i]

@@ -12,6 +12,8 @@ is where it ends (weights of one head of the last layer), and looking at the sou
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,6 +29,8 @@ SEGMENTS = 20
 SEPARATOR = "\t"
 NEARNESS = (0.4, 0.6, 0.75, 0.9)  # of the window's best coverage, where the next level of nearness begins
 COVERAGE = (0.3, 0.5, 0.7)  # of the question, where the next kind of end piece begins
+
+_LAYOUT = re.compile("\u2010\n[ \t]*|\\s{2,}|[^\\S ]")
 
 Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -66,8 +70,11 @@ class Reader:
         self.weights = Weights(tokenizer)
 
     def text(self, text: str) -> Text:
-        ids, offsets = self.tokenizer.encode_with_places(text)
-        return Text(ids, offsets, Words.of(text, offsets))
+        """How a text is laid out is not read: white space is one space, a word that was divided at the end of a line whole."""
+        read, origin = _without_layout(text)
+        ids, offsets = self.tokenizer.encode_with_places(read)
+        places = [(origin[start], origin[end - 1] + 1 if end > start else origin[start]) for start, end in offsets]
+        return Text(ids, places, Words.of(read, offsets))
 
     def question(self, question: str, most: int) -> Question:
         """Of the pieces up to `most`; all words count in the comparison with the text."""
@@ -84,6 +91,24 @@ class Reader:
             kinds[start:-1] = 1 + 3 * np.digitize(near / max(near.max(), 1e-9), NEARNESS) + level
             kinds[-1] = 16 + np.digitize(near.max(), COVERAGE)
         return Source(ids, kinds, start)
+
+
+def _without_layout(text: str) -> tuple[str, Sequence[int]]:
+    """A text with one space for each run of white space, and for each of its characters, and its end, where that was. A
+    hyphen of the kind that manuals are divided with (U+2010) goes with the line break after it."""
+    read: list[str] = []
+    origin = array("q")
+    at = 0
+    for layout in _LAYOUT.finditer(text):
+        read.append(text[at : layout.start()])
+        origin.extend(range(at, layout.start()))
+        if layout[0][0] != "\u2010":
+            read.append(" ")
+            origin.append(layout.start())
+        at = layout.end()
+    read.append(text[at:])
+    origin.extend(range(at, len(text) + 1))
+    return "".join(read), origin
 
 
 def occurrences(text: str, answer: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tx.model import answering, segment
+from tx.model import answering, manual, segment, span_ends
 from tx.model.answering import CROSSING, LONGEST, MAX_QUESTION_PIECES, SENTENCE, STRIDE, THRESHOLD, WINDOW, Answerer
 from tx.model.errors import CheckpointError, InputError, UsageError
 from tx.model.matching import units
@@ -106,7 +106,7 @@ def test_a_score_is_the_log_odds_against_no_answer_and_the_sentences_share(answe
             log_odds[0, a] + log_odds[1, b] + bonus
             for a in range(len(read.ids))
             for b in range(a, min(a + LONGEST, len(read.ids)))
-            if answering._whole_words(TEXT, read.offsets[a][0], read.offsets[b][1]) == (answer.start, answer.end)
+            if span_ends.tidy_ends(TEXT, read.offsets[a][0], read.offsets[b][1]) == (answer.start, answer.end)
         ]
         assert any(answer.score == pytest.approx(fit, rel=1e-4, abs=1e-4) for fit in fits)
 
@@ -299,7 +299,7 @@ def test_words_that_come_again_are_one_answer() -> None:
     context = "Bob. bob! Bob?"
     candidates = [(1.0, 10, 13), (3.0, 0, 3), (2.0, 5, 8), (2.5, 3, 4), (1.5, 3, 8)]
     found = answering._choose(context, candidates, 9, NOTHING, answering._Sentences(context))
-    assert [(a.text, a.start) for a in found] == [("Bob", 0), (". bob", 3), ("", 0)]
+    assert [(a.text, a.start) for a in found] == [("Bob", 0), ("", 0)]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_a_model_that_does_not_point_is_refused(translating_model: Path) -> None
 )
 def test_no_word_is_cut(text: str, span: str, whole: str) -> None:
     start = text.index(span)
-    first, last = answering._whole_words(text, start, start + len(span))
+    first, last = span_ends.tidy_ends(text, start, start + len(span))
     assert text[first:last] == whole
 
 
@@ -360,7 +360,7 @@ SEE ALSO
 
 def test_the_entry_of_an_option() -> None:
     def entries(option: str) -> list[str]:
-        return [" ".join(MANUAL[a:b].split()) for a, b in answering._entries(MANUAL, option)]
+        return [" ".join(MANUAL[a:b].split()) for a, b in manual.entries(MANUAL, option)]
 
     assert entries("--force") == ["Overwrite what is there. Nothing is asked."]
     assert entries("--names") == entries("-n") == ["Read the names of a list."]
@@ -375,3 +375,59 @@ def test_a_question_about_an_option_is_answered_from_its_entry(
     for question, entry in (("What does --force do?", "Overwrite"), ("What is -n?", "Read the")):
         (best,) = answerer.answer(MANUAL, [question], threshold=-math.inf)[0]
         assert MANUAL[slice(*best.sentence)].startswith((entry, "Nothing is"))
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What does --force do?", "What is --force for?", "what does tar --force mean", "--force 是做什么的？", "--force"],
+)
+def test_what_an_option_does_is_the_first_sentence_of_its_entry(answerer: Answerer, question: str) -> None:
+    (best,) = answerer.answer(MANUAL, [question], threshold=-math.inf)[0]
+    assert best.text == "Overwrite what is there."
+    assert MANUAL[best.start : best.end] == best.text
+
+
+@pytest.mark.parametrize(
+    "question", ["Who wrote --force?", "Is --force or -n older?", "Which files does --force remove?"]
+)
+def test_other_questions_about_an_option_are_ordinary_ones(question: str) -> None:
+    assert manual.explanation(question, MANUAL, [(1.0, MANUAL.index("Overwrite"), MANUAL.index(" what"))]) is None
+
+
+def test_the_layout_of_a_text_does_not_change_its_answer(answerer: Answerer) -> None:
+    plain = "Anna met Bob at the old bridge, and later they bought a boat together for twelve crowns."
+    wide = plain.replace(" ", "\n     ").replace("together", "toge\u2010\n     ther")
+    for question in ("Where did Anna meet Bob?", "How much was the boat?", "Who?"):
+        (one,), (other,) = (answerer.answer(text, [question], threshold=-math.inf)[0] for text in (plain, wide))
+        assert wide[other.start : other.end] == other.text
+        assert "".join(other.text.replace("\u2010", "").split()) == one.text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "whole"),
+    [
+        ("取消了四十六趟列车", "六趟", "四十六趟"),
+        ("有一千八百多只。", "八百多只。", "一千八百多只"),
+        ("it cost 1,200.50 (about", "200.50 (about", "1,200.50"),
+        ("said Ann [/items] loud", "Ann [/items", "Ann"),
+        ("the river (in Spain) ran", "river (in Spain)", "river (in Spain)"),
+        ("the river (in Spain) ran", "in Spain)", "in Spain"),
+        ("“come in,” he said", "“come in,", "come in"),
+        ("in the U.S. army", "U.S.", "U.S."),
+        ("from 🇫🇷 and 🇨🇳 they", "🇷 and 🇨", "🇫🇷 and 🇨🇳"),
+        ("a 👨\u200d👩\u200d👧 met b", "👧 met b", "👨\u200d👩\u200d👧 met b"),
+    ],
+)
+def test_ends_are_those_of_numbers_marks_and_characters(text: str, span: str, whole: str) -> None:
+    start = text.index(span)
+    first, last = span_ends.tidy_ends(text, start, start + len(span))
+    assert text[first:last] == whole
+
+
+def test_what_says_no_more_than_a_better_answer_is_no_other_answer() -> None:
+    context = "The cat is on the mat. New  York, new york. The mat!"
+    places = [context.index(t) for t in ("the mat", "New", "new york", "The mat!")]
+    spans = [(3.0, places[0], places[0] + 7), (2.0, places[1], places[1] + 9), (1.0, places[2], places[2] + 8)]
+    candidates = [*spans, (0.5, places[3] + 4, places[3] + 7)]
+    found = answering._choose(context, candidates, 9, NOTHING, answering._Sentences(context))
+    assert [a.text for a in found if a.text] == ["the mat", "New  York"]

@@ -369,3 +369,12 @@ def test_what_cannot_be_found(run: Run, tmp_path: Path, translating_model: Path)
     ):
         result = run(*arguments)
         assert (result.status, result.out) == (1, "") and words in result.err and result.err.count("\n") == 1
+
+
+def test_of_a_web_page_the_text_is_read(run: Run) -> None:
+    page = b"<!DOCTYPE html><html><body><p>Anna met <b>Bob</b> at the bridge.</p></body></html>"
+    done = run("Who met Bob?", "--json", *ANY, stdin=page)
+    (row,) = done.rows
+    assert row["sentence"] == "Anna met Bob at the bridge." and "<" not in row["answer"]
+    assert "web page" in done.err
+    assert run("Who met Bob?", *ANY, "--quiet", stdin=page).err == ""
