@@ -349,6 +349,7 @@ def summarize(
       flags     what there is to know:
         parts      the text was read in parts
         skimmed    only some of them were read
+        split      a sentence was too long; its parts were read as sentences
         cut        the model reached its limit of length
         looped     a repetition was removed
         extracted  the model's words were not fit; a sentence stands for them

@@ -28,6 +28,7 @@ tx summarize --help says more.
 WARNINGS = {
     "parts": "the text is longer than the model reads at once; it was read in {parts} parts",
     "skimmed": "the text is longer than the model reads at once; of its {parts} parts it read {read}",
+    "split": "a sentence is longer than the model reads at once; it was split, and its parts taken as sentences",
     "cut": "a part of the summary reached the length limit",
     "looped": "the summary repeated itself; the repetition was removed",
     "longer": "the summary has more than {words} words: no sentence is cut, and none was shorter",

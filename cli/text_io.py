@@ -190,7 +190,7 @@ def _open(path: str) -> Source:
 
 def _stdin() -> Source:
     if sys.stdin is None:
-        raise InputError("the standard input is closed: give TEXT or -i FILE")
+        raise InputError("the standard input is closed: give a text or name a file (--help says how)")
     return Source("stdin", sys.stdin.buffer)
 
 

@@ -162,13 +162,13 @@ class Attender:
         ]
 
     def _summarize(self, text: str, target: str | None, beam_size: int | None) -> AttentionMap:
-        from .summarizing import MAX_SOURCE_PIECES, Read
+        from .summarizing import MAX_SOURCE_PIECES
 
         checkpoint = self.runtime.checkpoint
         if "summarize" not in checkpoint.config.tasks:
             raise CheckpointError(f"the model {checkpoint.path.name} was not trained to sum up")
         _check_letters(text, "to sum up")
-        reading, parts = self._summarizer.reading(Read.of(text))
+        reading, parts = self._summarizer.reading(self._summarizer.read(text))
         job = self._summarizer.job(reading)
         if target is None:
             best = self._summarizer.search(reading, beam_size)

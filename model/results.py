@@ -120,7 +120,8 @@ class Summary:
     """The summary of one text. `spans` are the places in the text of the sentences it consists of, where it is extracted;
     `parts` how many parts the text was read in; `flags` what a reader must know: "parts", "skimmed" (not all of
     the parts were read, or only the most telling sentences), "cut", "looped", "copied" (it is the text), "extracted" (a sentence of
-    the text instead of what the model wrote, which was not fit), "longer" (than asked for: no sentence is as short), "empty"."""
+    the text instead of what the model wrote, which was not fit), "longer" (than asked for: no sentence is as short), "split" (a
+    sentence was too long; its parts were taken as sentences), "empty"."""
 
     text: str
     spans: tuple[tuple[int, int], ...] = ()

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,29 +35,46 @@ LENGTH_PENALTY = {"zh": 0.4}
 # In training texts it is 0.15 at the most; in traditional Chinese or Russian 0.7 and more.
 UNKNOWN = 0.3
 SHORTEST = 5  # pieces of a sentence that is worth looking for
+# A sentence of more pieces than MAX_SOURCE_PIECES where it is the whole text, else of LONGEST, is one for want of marks (a
+# transcript): it is read in parts of PART pieces at the most, which is as long as a sentence is.
+LONGEST = 4 * MAX_SOURCE_PIECES
+PART = 32
 BATCH = 16
 REPEATED = 0.8  # share of a sentence's units which others have that were chosen before it, from which on it is left out
 
 
 class Read(NamedTuple):
-    """The sentences of a text that may stand in its summary: their places, themselves on one line, their units."""
+    """The sentences of a text that may stand in its summary: their places, themselves on one line, their units; and
+    whether some are parts of a sentence that was too long."""
 
     places: list[tuple[int, int]]
     sentences: list[str]
     units: list[Counter[str]]
     centrality: list[float]
+    split: bool = False
 
     @classmethod
-    def of(cls, text: str) -> Read:
+    def of(cls, text: str, parts_of: Callable[[str, int], list[tuple[int, int]]] | None = None) -> Read:
+        """`parts_of` gives the places of the parts of a sentence, one if it has no more than so many pieces; without it, no
+        sentence is too long."""
         from .matching import units
 
         places = prose.sentences(text)
         are_prose = prose.are_prose(text, places)
+        split = False
+        if parts_of is not None:
+            whole, places, are_prose = list(zip(places, are_prose, strict=True)), [], []
+            longest = LONGEST if len(whole) > 1 else MAX_SOURCE_PIECES
+            for (start, end), good in whole:
+                parts = [(start + a, start + b) for a, b in parts_of(text[start:end], longest)]
+                split = split or len(parts) > 1
+                places += parts
+                are_prose += [good] if len(parts) == 1 else [prose.is_prose(text[a:b]) for a, b in parts]
         if any(are_prose):  # else anything is better than nothing
             places = [place for place, good in zip(places, are_prose, strict=True) if good]
         sentences = [prose.clean(text[a:b]) for a, b in places]
         counts = [Counter(unit for unit, _, _ in units(sentence)) for sentence in sentences]
-        return cls(places, sentences, counts, prose.centrality(counts))
+        return cls(places, sentences, counts, prose.centrality(counts), split)
 
 
 class Summarizer:
@@ -74,8 +91,9 @@ class Summarizer:
         REWRITES_FROM words) in a sentence of its own.
 
         `words` and `sentences` are the most that the summary may have (a Chinese character counts as half a word); it is
-        never longer than the text, and ends where a sentence ends. A text of one sentence is its own summary. A text
-        longer than the model reads at once is read in parts, of MAX_PARTS at the most; for a summary in the model's words
+        never longer than the text, and ends where a sentence ends. A text of one sentence is its own summary, but one that is
+        longer than the model reads at once is taken in parts that end at lines, clauses or words, with the flag "split". A
+        text longer than the model reads at once is read in parts, of MAX_PARTS at the most; for a summary in the model's words
         the sentences that say most are chosen from all of it and summed up. Headings, code, tables, the heads
         of a log's entries and the like are neither read nor chosen, unless there is nothing else (module prose). Where no
         sentence is as short as `words`, the shortest (in the model's own words: the first) is the summary, with the flag
@@ -98,7 +116,8 @@ class Summarizer:
         bounds = segment.sentences(text)
         if not bounds:
             return Summary("", flags=("empty",))
-        if len(bounds) == 1 or not any(map(str.isalpha, text)):
+        alone = len(bounds) == 1 and self._fits(text[slice(*bounds[0])], MAX_SOURCE_PIECES)
+        if alone or not any(map(str.isalpha, text)):
             return Summary(text.strip(), tuple(bounds), flags=("copied",))
         if "summarize" not in self.runtime.checkpoint.config.tasks:
             raise CheckpointError(f"the model {self.runtime.path.name} was not trained to sum up")
@@ -108,13 +127,35 @@ class Summarizer:
             if short and not words:
                 sentences = sentences or 1
         try:
-            read = Read.of(text)
+            read = self.read(text, words)
             if not extract:
-                return self._rewrite(text, read, words, sentences)
-            scores, parts = self._scores(read)
-            return _extract(text, read, scores, words, sentences, Summary("", (), parts, _flags(parts)))
+                summary = self._rewrite(text, read, words, sentences)
+            else:
+                scores, parts = self._scores(read)
+                summary = _extract(text, read, scores, words, sentences, Summary("", (), parts, _flags(parts)))
+            return dataclasses.replace(summary, flags=(*summary.flags, "split")) if read.split else summary
         finally:
             self.runtime.checkpoint.verify()
+
+    def read(self, text: str, words: int | None = None) -> Read:
+        """The sentences of a text; where one is too long, parts of it, none of more than so many words."""
+        return Read.of(text, functools.partial(self._parts, words=words))
+
+    def _parts(self, sentence: str, longest: int, words: int | None) -> list[tuple[int, int]]:
+        if self._fits(sentence, longest):
+            return [(0, len(sentence))]
+        found, start = [], 0
+        for part in segment.split(
+            sentence, lambda part: self._fits(part, PART) and (not words or n_words(part) <= words)
+        ):
+            if part.translate:
+                found.append((start, start + len(part.text)))
+            start += len(part.text)
+        return found
+
+    def _fits(self, sentence: str, longest: int) -> bool:
+        """Whether it has no more pieces; a character has four at the most."""
+        return 4 * len(sentence) <= longest or len(self.runtime.checkpoint.tokenizer.encode(sentence)) <= longest
 
     # -- in sentences of the text --
 
@@ -258,7 +299,7 @@ class Summarizer:
         if best.looped or not best.finished:
             bounds = segment.sentences(written)[:-1]
             written = written[: bounds[-1][1]] if bounds else ""
-        if not faithful.is_fit(self._vocabulary, written, text, best.log_prob / (1 + len(best.ids))):
+        if not faithful.is_fit(written, text, best.log_prob / (1 + len(best.ids))):
             return "", ()
         if not prose.is_marked(written):
             written += "。" if re.match(segment.HAN, written[-1]) else "."

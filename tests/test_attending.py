@@ -320,8 +320,8 @@ def test_a_summary_of_a_long_text_says_that_not_all_was_read(attender: Attender)
     assert {"parts", "skimmed"} <= set(found.flags)
     assert len(found.src) <= 130
     (found,) = attender.attend("and the sea and the wind " * 60, task="summarize", beam_size=1)
-    assert {"skimmed", "copied"} <= set(found.flags)  # one sentence, of which the beginning was read
-    assert "and the sea and the wind " * 60 != found.source in "and the sea and the wind " * 60
+    assert {"parts", "skimmed"} <= set(found.flags)  # one sentence, of whose parts some were read
+    assert len(found.src) <= 130 and set(found.source.split()) == {"and", "the", "sea", "wind"}
 
 
 def test_a_summary_that_is_not_shown_says_so(attender: Attender, monkeypatch: pytest.MonkeyPatch) -> None:

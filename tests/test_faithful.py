@@ -79,37 +79,60 @@ def test_the_rows_of_a_batch_have_their_own_sources() -> None:
     assert np.isfinite(logits[0, PIECES.index("ette")]) and np.isfinite(logits[2, PIECES.index("a")])
 
 
-SOURCE = "Anna's 12 boats, built in 2013年, lay... at the brown bridge. Bridges had had lamps; 天天向上, 3.5 米."
+SOURCE = (
+    "The council met on Monday to discuss the new bridge. The rooms moved to Friday at 10 a.m.; 2013年, it lay... here. "
+    "Bridges had had lamps: 154 bees sat in the lamp-light for 12 days. 天天向上, 3.5 米. 新桥的计划, 桥在河上。"
+)
 
 
 @pytest.mark.parametrize(
     ("summary", "fit"),
     [
-        ("Anna's boats lay at the brown bridge.", True),
-        ("The boat lay at a bridge.", True),  # "a" is in the vocabulary, "boat" a stem of the source's
-        ("The brownbridge.", False),
-        ("A brown fox.", False),  # neither has "fox"
-        ("The boats lay at the bridge..", False),
-        ("The boats lay...", True),  # as the source does
-        ("The bridge bridge.", False),
-        ("The bridge-bridge.", False),
+        ("The council met on Monday.", True),  # "to" could have begun what is left out
+        ("The councils meeting on Monday.", False),  # "meet" is no stem of "met"
+        ("The council meets on Monday.", False),
+        ("The council met.", True),
+        ("The council met the new bridge.", False),  # all of its words are there
+        ("The council met on Monday to discuss the new bridges.", True),  # of the same stem
+        ("The council met on Monday to discuss the new.", False),  # no clause ends there
+        ("Council met on Monday.", False),  # no clause begins there
+        ("New bridge.", False),
+        ("The bridge.", False),
+        ("The rooms moved to Friday at 10 a.m.", True),
+        ("The rooms moved to 10 a.m.", False),
+        ("The rooms moved to Friday at 10.m.", False),
+        ("154 bees sat in the lamp-light.", True),
+        ("154 days.", False),
+        ("154 bees sat in the lamp-light for 12.", False),
+        ("12 bees sat in the lamp-light.", False),
         ("Bridges had had lamps.", True),
+        ("Bridges had had lamps..", False),
+        ("It lay.. here.", False),
+        ("It lay... here.", True),  # as the source does
+        ("The council met. The rooms moved to Friday.", True),
+        ("The council met. The bridge lay here.", False),
+        ("The fox met.", False),
+        ("Monday.", False),
         ("天天向上", True),
         ("向上向上。", False),
         ("上上上。", False),
         ("2013年", True),
         ("2013月", False),
-        ("13年", True),
+        ("13年", False),
         ("35 米", False),
         ("3.5 米", True),
-        ("The boats of", False),
-        ("The boats and the.", False),
-        ("Boats,", False),
-        ("在桥的", False),
+        ("新桥在河上。", True),
+        ("新桥天上。", False),  # two pairs are new
+        ("河上天。", True),  # one
+        ("河上154 米", False),  # one of them a number
+        ("The council met on", False),
+        ("The council met, and the.", False),
+        ("The council,", False),
+        ("新桥的", False),
         ("“", False),
         ("", False),
     ],
 )
 def test_what_is_fit_to_be_shown(summary: str, fit: bool) -> None:
-    assert is_fit(VOCABULARY, summary, SOURCE, -0.1) == fit
-    assert not is_fit(VOCABULARY, summary, SOURCE, LIKELY - 0.01)
+    assert is_fit(summary, SOURCE, -0.1) == fit
+    assert not is_fit(summary, SOURCE, LIKELY - 0.01)

@@ -117,6 +117,42 @@ def test_what_holds_of_all_summaries(
         assert sum(map(n_words, parts)) <= max(words or 10**6, shortest)
 
 
+def speech(n: int) -> str:
+    """Without any mark."""
+    return " ".join(f"and then anna met bob at bridge {i} while 12 boats lay there" for i in range(n))
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"sentences": 1}, {"sentences": 2}, {"words": 9}, {"words": 5, "sentences": 2}]
+)
+def test_a_sentence_that_cannot_be_one_is_split(summarizer: Summarizer, settings: dict[str, int]) -> None:
+    encode = summarizer.runtime.checkpoint.tokenizer.encode
+    text = speech(40)
+    assert segment.sentences(text) == [(0, len(text))]
+    summary = summarizer.summarize(text, **settings)
+    assert "split" in summary.flags and "longer" not in summary.flags and summary.parts > 1
+    assert 0 < len(summary.text) < len(text) / 4
+    assert 1 <= len(summary.spans) <= settings.get("sentences", len(text))
+    assert n_words(summary.text) <= settings.get("words", len(text))
+    for start, end in summary.spans:  # whole words
+        assert len(encode(text[start:end])) <= summarizing.PART
+        assert f" {text[start:end]} " in f" {text} "
+
+
+def test_a_sentence_is_split_only_where_it_is_too_long(summarizer: Summarizer) -> None:
+    encode = summarizer.runtime.checkpoint.tokenizer.encode
+    short, long = speech(1), speech(8)
+    assert len(encode(short)) <= MAX_SOURCE_PIECES < len(encode(long)) <= summarizing.LONGEST
+    assert summarizer.summarize(short, words=3).flags == ("copied", "longer")
+    assert not summarizer.read(f"Anna met Bob.\n{long}").split  # beside others it may be longer
+    read = summarizer.read(f"Anna met Bob.\n{speech(60)}")
+    assert read.split and read.sentences[0] == "Anna met Bob." and len(read.sentences) > 9
+    clauses = summarizer.read("The old bridge, " * 50)  # it ends where a clause does
+    assert clauses.split and all(one.endswith("bridge,") for one in clauses.sentences)
+    lines = summarizer.read(", \n".join([short] * 12))
+    assert lines.split and not any("\n" in speech for speech in lines.sentences)
+
+
 @pytest.mark.parametrize("text", ["Anna met Bob.", "  Anna met Bob \n", "河上桥。", "12:30", "😀", "", "1.\n2.\n3."])
 @pytest.mark.parametrize("extract", [True, False])
 def test_one_sentence_is_its_own_summary(summarizer: Summarizer, text: str, extract: bool) -> None:
@@ -266,9 +302,14 @@ def test_of_very_many_parts_the_most_central_are_read(
 
 
 def test_the_models_words(summarizer: Summarizer, written: Callable[..., list[Job]]) -> None:
-    jobs = written("The bridge is old. Anna came.")
+    jobs = written("The bridge is old. Anna met Bob.")
     summary = summarizer.summarize(TEXT, extract=False)
-    assert (summary.text, summary.spans, summary.parts, summary.flags) == ("The bridge is old. Anna came.", (), 1, ())
+    assert (summary.text, summary.spans, summary.parts, summary.flags) == (
+        "The bridge is old. Anna met Bob.",
+        (),
+        1,
+        (),
+    )
     assert [name for name, _ in jobs] == ["summarize"]
     assert summarizer.summarize(TEXT, extract=False, sentences=1).text == "The bridge is old."
     assert summarizer.summarize(TEXT, extract=False, words=5).text == "The bridge is old."
@@ -295,6 +336,8 @@ def test_what_was_cut_ends_with_its_last_whole_sentence(
         "Anna " + "a" * 200,
         "the oldbridge.",
         "Bob at the",
+        "Anna met the bridge.",
+        "Last of all came boats.",
         "The boats..",
         "Anna Anna.",
         "桥在桥在河上。",
@@ -324,10 +367,10 @@ def test_what_the_model_is_not_sure_of_is_not_shown(summarizer: Summarizer, monk
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("The old bridge", "The old bridge."),
+        ("The bridge", "The bridge."),
         ("桥在河上", "桥在河上。"),
         ("“你好！”", "“你好！”"),
-        ("Anna (Bob)", "Anna (Bob)."),
+        ("Anna met (Bob)", "Anna met (Bob)."),
     ],
 )
 def test_a_title_gets_a_mark_at_its_end(
@@ -353,10 +396,10 @@ def test_of_a_long_text_the_sentences_that_say_most_are_summed_up(
     """Those with "bridge" have something in common; the first stands early."""
     parts = (f"The old bridge {n}. {'ABT'[n % 3]}{'c' * 90} the a{n}." for n in range(4))
     text = f"An odd word is here. {' '.join(parts)}"
-    jobs = written("The old bridge.")
+    jobs = written("The old bridge 1.")
     summary = summarizer.summarize(text, extract=False)
     assert len(jobs) == 1 and summary.parts > 1, summary
-    assert (summary.text, summary.flags) == ("The old bridge.", ("parts", "skimmed"))
+    assert (summary.text, summary.flags) == ("The old bridge 1.", ("parts", "skimmed"))
     read = summarizer.runtime.checkpoint.tokenizer.decode(jobs[0][1])
     assert len(jobs[0][1]) <= MAX_SOURCE_PIECES
     assert read == "An odd word is here. The old bridge 0. The old bridge 1. The old bridge 2. The old bridge 3."
@@ -367,7 +410,7 @@ def test_a_sentence_that_is_too_long_is_read_as_far_as_it_goes(
     summarizer: Summarizer, written: Callable[..., list[Job]]
 ) -> None:
     jobs = written("The old bridge.")
-    text = "The old bridge a" + "c" * 300 + " is here. The b" + "d" * 300 + " is here."
+    text = "The old bridge, a" + "c" * 300 + " is here. The b" + "d" * 300 + " is here."
     assert summarizer.summarize(text, extract=False).text == "The old bridge."
     assert [len(ids) for _, ids in jobs] == [MAX_SOURCE_PIECES]
 
@@ -382,6 +425,7 @@ def test_which_way_is_the_default(
     written("你好桥。")
     assert summarizer.summarize(FOUR, sentences=1).spans and summarizer.summarize(FOUR).spans
     assert summarizer.summarize(chinese).spans == () and summarizer.summarize(chinese, words=3).spans
+    written("Four five!")
     assert summarizer.summarize(chinese, extract=True).spans and summarizer.summarize(FOUR, extract=False).spans == ()
 
 

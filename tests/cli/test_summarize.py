@@ -217,6 +217,25 @@ def test_a_long_text_is_read_in_parts_which_is_said(run: Run) -> None:
         assert f" {record['parts']} parts" in result.err
 
 
+def test_a_text_without_sentences_is_split_which_is_said(run: Run) -> None:
+    text = "and then anna met bob at the bridge " * 60
+    for way in ("--extract", "--rewrite"):
+        result = run(way, "--sentences", "1", stdin=text.encode())
+        assert result.status == 0 and 0 < len(result.out) < 200
+        assert "a sentence is longer than the model reads at once; it was split" in result.err
+    assert "split" in json.loads(run("--json", "-q", stdin=text.encode()).out)["flags"]
+
+
+@pytest.mark.parametrize("command", [["summarize"], ["summarize", "-"], ["qa", "Who?"], ["translate"]])
+def test_a_closed_standard_input_is_said_in_words_that_fit(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes], command: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(command) == 1
+    message = "tx: error: the standard input is closed: give a text or name a file (--help says how)\n"
+    assert capsysbinary.readouterr().err.decode() == message  # not all of them have -i
+
+
 def test_a_sentence_in_the_place_of_the_models_words_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from tx.model import faithful
 
