@@ -124,6 +124,7 @@ app = _group(
       man tar | tx qa "What does --exclude do?"
       tx show-attention "I love NLP"
       tx evaluate translate dev.tsv
+      tx models list
     """
 )
 evaluation = _group(
@@ -138,6 +139,24 @@ evaluation = _group(
 )
 app.add_typer(evaluation, name="evaluate")
 evaluation.callback()(_help_if_alone)
+models = _group(
+    """Lists, examines, converts and fetches models.
+
+    \b
+    Examples:
+      tx models list
+      tx models info en-zh
+      tx models check ~/opus-mt-en-de
+      tx models convert ~/opus-mt-en-de ~/en-de
+      tx models pull Helsinki-NLP/opus-mt-en-de
+
+    A model is a name or a folder: of tx itself, of Hugging Face (Marian, BART, mBART, M2M100, NLLB, T5), or one that
+    Firefox or Bergamot use. The user's own models, which have names too, lie in $XDG_DATA_HOME/tx/models (by default in
+    ~/.local/share/tx/models), each in a folder of its name.
+    """
+)
+app.add_typer(models, name="models")
+models.callback()(_help_if_alone)
 
 Text = str | None
 Debug = Annotated[
@@ -784,6 +803,100 @@ def evaluate_qa(
     )
 
 
+NamedModel = Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name of an installed model, or its folder.")]
+
+
+@models.command("list", cls=_Command, epilog=EXIT_CODES_PLAIN)
+def models_list(as_json: Json = False, debug: Debug = False) -> int:
+    """Lists the models that have names: those of tx, then your own.
+
+    \b
+    Examples:
+      tx models list
+      tx models list --json
+
+    With what they do, parameters, size on disk and licence. Damaged ones are listed too, with what is wrong.
+    """
+    from . import models as command
+
+    return command.list_models(as_json=as_json)
+
+
+@models.command("info", cls=_Command, epilog=EXIT_CODES_PLAIN)
+def models_info(model: NamedModel, as_json: Json = False, debug: Debug = False) -> int:
+    """Says what a model does and how it is built.
+
+    \b
+    Examples:
+      tx models info en-zh
+      tx models info ~/opus-mt-en-de --json
+
+    In the words of "Attention Is All You Need"; with the parameters of each part, the memory they take, the licence and
+    the checksums.
+    """
+    from . import models as command
+
+    return command.info(model, as_json=as_json)
+
+
+@models.command("check", cls=_Command, epilog=EXIT_CODES_PLAIN)
+def models_check(model: NamedModel, debug: Debug = False) -> int:
+    """Checks that a model is whole and works.
+
+    \b
+    Examples:
+      tx models check en-zh
+
+    Its files by their checksums, where it has some; that all its weights are numbers; a forward pass; and a sentence for
+    each of some of its tasks, greedily, to be looked at. The exit code is 1, with one line, if anything is wrong.
+    """
+    from . import model_check
+
+    return model_check.check(model)
+
+
+@models.command("convert", cls=_Command, epilog=EXIT_CODES_PLAIN)
+def models_convert(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Folder of a model in another format.")],
+    target: Annotated[str, typer.Argument(metavar="DST", help="Folder to be made.")],
+    debug: Debug = False,
+) -> int:
+    """Writes a model in another format as one in that of tx.
+
+    \b
+    Examples:
+      tx models convert ~/opus-mt-en-de ~/en-de
+
+    Every command takes the other formats as they are, too: a converted model has a manifest and is opened faster.
+    """
+    from . import models as command
+
+    return command.convert(source, target)
+
+
+@models.command("pull", cls=_Command, epilog=EXIT_CODES_PLAIN)
+def models_pull(
+    repo: Annotated[str, typer.Argument(metavar="ID", help="OWNER/NAME on the hub.")],
+    revision: Annotated[
+        Text, typer.Option("--revision", metavar="REV", help="Branch, tag or commit (default: main).")
+    ] = None,
+    debug: Debug = False,
+) -> int:
+    """Fetches a model from the Hugging Face hub.
+
+    \b
+    Examples:
+      tx models pull Helsinki-NLP/opus-mt-en-de
+
+    Nothing else in tx uses the network. Needs the extra "hub". Only the files that tx reads are fetched, and the model is there, under its ID as its name,
+    once all of them have the sizes and checksums that the hub states. Interrupted, the same command goes on.
+    HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN mean what they always do.
+    """
+    from . import models as command
+
+    return command.pull(repo, revision=revision)
+
+
 def _is_text(rejected: str, arguments: Sequence[str]) -> bool:
     """Whether the argument that was rejected as the option "-x" or "--xyz" looks like a text: it has a space in it, is
     nothing but dashes, or has a single dash and a number or a word after it."""
@@ -814,7 +927,11 @@ def run(arguments: Sequence[str]) -> int:
         path = error.ctx.command_path if error.ctx else name
         rejected = getattr(error, "option_name", None)
         hint = HINT_DASH.format(path if " " in path else f"{path} translate")
-        hints = [hint] if rejected and "evaluate" not in path and _is_text(rejected, arguments) else []
+        hints = (
+            [hint]
+            if rejected and not {"evaluate", "models"} & set(path.split()) and _is_text(rejected, arguments)
+            else []
+        )
         hints.append(f"see {path} --help")
         complain(f"{error.format_message()} ({'; '.join(hints)})")
         return ExitStatus.USAGE

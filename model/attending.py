@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .summarizing import Summarizer
 
 TASKS = ("translate", "summarize", "qa")
+START = "<s>"
 
 
 class Attender:
@@ -105,7 +106,7 @@ class Attender:
         from . import alignment
 
         there = self.runtime.checkpoint.config.tasks.get(map.task)
-        if there is None or not there.source:
+        if there is None or not map.task.startswith("translate:"):
             raise UsageError(f"words are aligned in a translation, and the task {map.task} is none")
         key = map.task, map.source, map.output
         if key not in self._aligned:
@@ -217,7 +218,7 @@ class Attender:
         return self._map(
             ("answer", source, context[best.start : best.end]),
             (ids, [*prefix, eos], best.source.kinds),
-            (src, [src[at + best.first], src[at + best.last]], self._special([*prefix, eos], 0)),
+            (src, [src[at + best.first], src[at + best.last]], self._special([*prefix, eos], 0, "target")),
             [flag for flag, holds in flags.items() if holds],
             offset=best.window,
         )
@@ -236,7 +237,8 @@ class Attender:
 
     def _forced(self, target: str, task: str) -> Hypothesis:
         """The output that says `target`."""
-        config, ids = self.runtime.checkpoint.config, self.runtime.checkpoint.tokenizer.encode(target.strip())
+        checkpoint = self.runtime.checkpoint
+        config, ids = checkpoint.config, checkpoint.target_tokenizer.encode(target.strip())
         most = config.generation.max_length - 1  # and the end piece
         if config.model.positions == "learned":
             most = min(most, config.model.max_positions - max(1, len(config.tasks[task].tgt_prefix)))
@@ -251,25 +253,33 @@ class Attender:
         if not best.ids and not best.finished:
             raise InputError("the model found nothing that it may write for this text: there is no map of it")
         source, pieces = text_and_tokens(checkpoint.tokenizer, job[1])
-        output, written = as_printed(*text_and_tokens(checkpoint.tokenizer, best.ids))
+        output, written = as_printed(*text_and_tokens(checkpoint.target_tokenizer, best.ids))
         prefix = task.tgt_prefix or (special.decoder_start,)
         # Every piece was written when those before it had been read; without an end piece nothing has read the last.
         read = len(best.ids) if best.finished else len(best.ids) - 1
         flags = {"looped": best.looped, "cut": not best.finished and not best.looped, "copied": not output}
         return self._map(
             (job[0], source, output),
-            ([*task.src_prefix, *job[1], special.eos], [*prefix, *best.ids[:read]], None),
+            ([*task.src_prefix, *job[1], special.eos, *task.src_suffix], [*prefix, *best.ids[:read]], None),
             (
-                [*self._special(task.src_prefix, 0), *pieces, *self._special([special.eos], len(source))],
-                [*written, *(self._special([special.eos], len(output)) if best.finished else [])],
-                [*self._special(prefix, 0), *written[:read]],
+                [
+                    *self._special(task.src_prefix, 0),
+                    *pieces,
+                    *self._special([special.eos, *task.src_suffix], len(source)),
+                ],
+                [*written, *(self._special([special.eos], len(output), "target") if best.finished else [])],
+                [*self._special(prefix, 0, "target"), *written[:read]],
             ),
             [*more_flags, *(flag for flag, holds in flags.items() if holds)],
         )
 
-    def _special(self, ids: Sequence[int], at: int) -> list[Token]:
+    def _special(self, ids: Sequence[int], at: int, side: str = "source") -> list[Token]:
         """Pieces around a text, as they stand at character `at` of it."""
-        return [Token(name, at, at, special=True) for name in self.runtime.checkpoint.tokenizer.pieces(ids)]
+        checkpoint = self.runtime.checkpoint
+        tokenizer = checkpoint.tokenizer if side == "source" else checkpoint.target_tokenizer
+        # A decoder that starts with zeros is fed a piece that no vocabulary has.
+        names = [tokenizer.pieces([i])[0] if i < tokenizer.vocab_size else START for i in ids]
+        return [Token(name, at, at, special=True) for name in names]
 
     def _map(
         self,

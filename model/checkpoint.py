@@ -1,12 +1,14 @@
 """A model on disk: one folder of plain files, checked whole before anything of it is used.
 
-    config.json         CheckpointConfig: architecture, special pieces, tasks, settings of the search
-    model.safetensors   the weights, by the names of `Transformer.state_dict()`, fp16 unless saved otherwise
-    tokenizer.json      the vocabulary
-    manifest.json       size and sha256 of these three
-    README.md           the card: what it was trained on, how, what it scores; anyone may edit it
+    config.json             CheckpointConfig: architecture, special pieces, tasks, settings of the search
+    model.safetensors       the weights, by the names of `Transformer.state_dict()`, fp16 unless saved otherwise
+    tokenizer.json          the vocabulary
+    target_tokenizer.json   that of the target pieces, where it is another
+    manifest.json           size and sha256 of these
+    README.md               the card: what it was trained on, how, what it scores; anyone may edit it
 
-Files that could run code when they are opened (pickles, and the zip archives that hold them) are refused unread.
+Files that could run code when they are opened (pickles, and the zip archives that hold them) are refused unread. Folders
+in other formats are read by module foreign.
 Only the standard library is imported at the top: names and configurations are read without NumPy or PyTorch.
 """
 
@@ -21,9 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from .config import CheckpointConfig
+from .config import AllPairs, CheckpointConfig
 from .errors import CheckpointError, ConfigError
 from .tensors import TensorFile, tensor_shapes
 
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
     from .transformer import Transformer
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "README.md"
-MANIFEST = "manifest.json"
-CHECKED = (CONFIG, WEIGHTS, TOKENIZER)  # the files that the manifest vouches for
+TARGET_TOKENIZER, MANIFEST = "target_tokenizer.json", "manifest.json"
+CHECKED = (CONFIG, WEIGHTS, TOKENIZER)  # the files that the manifest vouches for, and TARGET_TOKENIZER if it is there
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 WEIGHTS_DIR = Path(__file__).parent.parent / "weights"
 DEFAULT_MODEL = "en-zh"
@@ -60,18 +62,21 @@ class _Digest:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose files have been checked, or are being so: see `verify`. `tensors` are views onto the file."""
+    """A checkpoint whose files have been checked, or are being so: see `verify`. `tensors` are views onto the file where
+    they can be. `target_tokenizer` is `tokenizer` itself unless the model has two vocabularies."""
 
     config: CheckpointConfig
     tokenizer: Tokenizer
-    tensors: TensorFile
+    target_tokenizer: Tokenizer
+    tensors: Mapping[str, Any]
     path: Path
-    digest: _Digest
-    sha256: str  # of the weights, as the manifest has it
+    digest: _Digest | None = None  # None: of a foreign format, which has no manifest
+    sha256: str = ""  # of the weights, as the manifest has it
+    shortlist: Path | None = None  # a file of pieces that go with each source piece (see module shortlist)
 
     def verify(self) -> None:
         """Waits for the sha256 of the weights. Raises CheckpointError if it is not the one in the manifest."""
-        if self.digest.value() != self.sha256:
+        if self.digest is not None and self.digest.value() != self.sha256:
             raise _damaged(self.path / WEIGHTS)
 
 
@@ -88,12 +93,16 @@ def installed_models() -> list[str]:
 def resolve_model(model: str | os.PathLike[str] | None = None) -> Path:
     """The path that a model's name or path stands for; None is the environment's TX_MODEL, else "en-zh".
 
-    The name of an installed model comes before a file of the same name in the current folder (write `./NAME` for
-    that one). Raises CheckpointError where there is neither.
+    The name of an installed model comes before that of one of the user's own (see module places), and both before a
+    file of the same name in the current folder (write `./NAME` for that one). Raises CheckpointError where there is none.
     """
     wanted = os.fspath(model) if model is not None else os.environ.get("TX_MODEL") or DEFAULT_MODEL
     if wanted in installed_models():
         return WEIGHTS_DIR / wanted
+    from .places import user_models
+
+    if wanted in (own := user_models()):
+        return own[wanted]
     path = Path(wanted)
     with _reading(path):
         if not wanted or not path.exists():
@@ -102,7 +111,9 @@ def resolve_model(model: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _no_such_model(wanted: str) -> CheckpointError:
-    names = ", ".join(installed_models()) or "none"
+    from .places import user_models
+
+    names = ", ".join([*installed_models(), *user_models()]) or "none"
     return CheckpointError(f"no model {wanted!r}: no such folder, and no installed model of that name (there: {names})")
 
 
@@ -159,18 +170,29 @@ def _refuse_pickle(path: Path) -> None:
 
 
 def load_checkpoint(path: str | os.PathLike[str], *, wait: bool = True) -> Checkpoint:
-    """Reads and checks a checkpoint's folder (or the model.safetensors in it).
+    """Reads and checks a checkpoint's folder (or the file of weights in it), of our own format or of another that module
+    foreign reads.
 
-    Every file but the card is compared with the manifest each time, so a truncated or damaged one is never used.
+    Of our own, every file but the card is compared with the manifest each time, so a truncated or damaged one is never used.
     Reading and hashing the weights takes 20 ms for 32 MB, 100 ms on a processor without instructions for SHA; so that
     goes on in a thread. Without `wait` the checkpoint is returned before that: whoever uses it then must call `verify`
     before showing anything that was computed with it. Names, shapes and types of the tensors are compared with the
     architecture; whether their values are finite is checked by `save_checkpoint`.
     Raises CheckpointError: one line with the file and what is wrong.
     """
+    path = Path(path)
+    with _reading(path):
+        if path.name == WEIGHTS and path.is_file():
+            path = path.parent
+        is_ours = (path / MANIFEST).is_file()
+    if not is_ours:
+        from . import foreign
+
+        if foreign.is_foreign(path):
+            return _load_foreign(path)
     from .tokenizer import Tokenizer
 
-    folder = _folder(Path(path))
+    folder = _folder(path)
     digests = _read_manifest(folder)
     try:
         tensors = TensorFile(folder / WEIGHTS)
@@ -178,17 +200,20 @@ def load_checkpoint(path: str | os.PathLike[str], *, wait: bool = True) -> Check
         _check_digest(folder / WEIGHTS, digests)  # which says more
         raise
     digest = _Digest(tensors.buffer)
-    for name in (CONFIG, TOKENIZER):
-        _check_digest(folder / name, digests)
+    for name in digests:
+        if name != WEIGHTS:
+            _check_digest(folder / name, digests)
     try:
         config = CheckpointConfig.from_json(_read_json(folder / CONFIG))
     except ConfigError as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{folder / CONFIG} has a value of the wrong kind: {one_line(error)}") from error
-    tokenizer = Tokenizer.from_file(folder / TOKENIZER)
-    _check_ids(config, tokenizer.vocab_size, folder)
-    checkpoint = Checkpoint(config, tokenizer, tensors, folder, digest, digests[WEIGHTS])
+    tokenizer = target_tokenizer = Tokenizer.from_file(folder / TOKENIZER)
+    if TARGET_TOKENIZER in digests:
+        target_tokenizer = Tokenizer.from_file(folder / TARGET_TOKENIZER)
+    _check_ids(config, tokenizer.vocab_size, target_tokenizer.vocab_size, folder)
+    checkpoint = Checkpoint(config, tokenizer, target_tokenizer, tensors, folder, digest, digests[WEIGHTS])
     if wait:
         checkpoint.verify()
     check_tensors(tensors.shapes, tensor_shapes(config.model), folder / WEIGHTS)
@@ -198,8 +223,23 @@ def load_checkpoint(path: str | os.PathLike[str], *, wait: bool = True) -> Check
     return checkpoint
 
 
+def _load_foreign(path: Path) -> Checkpoint:
+    """A checkpoint in one of the formats of module foreign."""
+    from . import foreign
+
+    found = foreign.read_foreign(path)
+    config, shapes = found.config, {name: tuple(tensor.shape) for name, tensor in found.tensors.items()}
+    _check_ids(config, found.tokenizer.vocab_size, found.target_tokenizer.vocab_size, found.folder)
+    check_tensors(shapes, tensor_shapes(config.model), found.folder)
+    # Tokenizers of another class, with the same methods.
+    source, target = cast("tuple[Tokenizer, Tokenizer]", (found.tokenizer, found.target_tokenizer))
+    return Checkpoint(config, source, target, found.tensors, found.folder, shortlist=found.shortlist)
+
+
 def load_transformer(checkpoint: Checkpoint, device: str = "cpu") -> Transformer:
     """The checkpoint's model in evaluation mode, with fp32 parameters on `device`."""
+    import warnings
+
     import numpy as np
     import torch
     from torch.overrides import TorchFunctionMode
@@ -218,9 +258,16 @@ def load_transformer(checkpoint: Checkpoint, device: str = "cpu") -> Transformer
 
     with Uninitialised():
         model = Transformer(checkpoint.config.model)
-    # Converting copies, so the parameters do not hang on the file.
-    arrays = {name: tensor.astype(np.float32) for name, tensor in checkpoint.tensors.items()}
-    model.load_state_dict({name: torch.from_numpy(array).to(device) for name, array in arrays.items()}, assign=True)
+    parameters = {}
+    for name in checkpoint.tensors:
+        array = np.asarray(checkpoint.tensors[name])
+        # Ours are copied, so that they do not hang on the file. Those of others may be too large to have twice.
+        if array.dtype != np.float32 or checkpoint.digest is not None or not array.flags.aligned:
+            array = array.astype(np.float32)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that they are read-only: no one writes to them
+            parameters[name] = torch.from_numpy(array).to(device)
+    model.load_state_dict(parameters, assign=True)
     return model.eval()
 
 
@@ -259,7 +306,7 @@ def _read_manifest(folder: Path) -> dict[str, str]:
     if set(manifest) != {"files", "total_bytes"} or not isinstance(manifest["files"], dict):
         raise CheckpointError(f"{path} is damaged: it must have exactly the sections files and total_bytes")
     files = manifest["files"]
-    if set(files) != set(CHECKED):
+    if set(files) - {TARGET_TOKENIZER} != set(CHECKED):
         raise CheckpointError(f"{path} is damaged: it must list exactly {', '.join(CHECKED)}")
     for name, entry in files.items():
         if not isinstance(entry, dict) or set(entry) != {"bytes", "sha256"} or type(entry["bytes"]) is not int:
@@ -287,20 +334,34 @@ def _check_size(path: Path, expected: int) -> None:
         raise CheckpointError(f"{path} is {what}: expected {expected} bytes, found {size}; get it again")
 
 
-def _check_ids(config: CheckpointConfig, pieces: int, folder: Path) -> None:
-    """Every id in the configuration must be a row of the embeddings, and so must every piece of the tokenizer."""
-    rows = min(config.model.src_vocab_size, config.model.tgt_vocab_size)
-    if pieces > rows:
-        raise CheckpointError(f"{folder / TOKENIZER} has {pieces} pieces, but {CONFIG} has room for {rows}")
-    ids: dict[str, tuple[int | None, ...]] = {"generation.suppress": config.generation.suppress}
-    for name in ("pad", "eos", "decoder_start", "bos", "unk"):
-        ids[f"special.{name}"] = (getattr(config.special, name),)
-    for name, task in config.tasks.items():
-        ids[f"tasks.{name}"] = task.src_prefix + task.tgt_prefix
-    for name, values in ids.items():
+def _check_ids(config: CheckpointConfig, src_pieces: int, tgt_pieces: int, folder: Path) -> None:
+    """Every id in the configuration must be a row of the embeddings, and so must every piece of the tokenizers."""
+    src_rows, tgt_rows = config.model.src_vocab_size, config.model.tgt_vocab_size
+    for name, pieces, rows in ((TOKENIZER, src_pieces, src_rows), (TARGET_TOKENIZER, tgt_pieces, tgt_rows)):
+        if pieces > rows:
+            raise CheckpointError(f"{folder / name} has {pieces} pieces, but {CONFIG} has room for {rows}")
+    special, both = config.special, min(src_rows, tgt_rows)
+    ids: dict[str, tuple[int, tuple[int | None, ...]]] = {
+        "generation.suppress": (tgt_rows, config.generation.suppress),
+        "special.pad": (both, (special.pad,)),
+        "special.eos": (both, (special.eos,)),
+        "special.decoder_start": (tgt_rows, (special.decoder_start,)),
+        "special.bos": (both, (special.bos,)),
+        "special.unk": (both, (special.unk,)),
+    }
+    tasks = config.tasks
+    if isinstance(tasks, AllPairs):  # not one by one
+        codes = (*tasks.sources.values(), *tasks.targets.values(), *tasks.start)
+        ids[f"tasks.{tasks.NAME}"] = (both, codes)
+    else:
+        for name, task in tasks.items():
+            ids[f"tasks.{name}"] = (src_rows, task.src_prefix + task.src_suffix + task.separator)
+            ids[f"tasks.{name} "] = (tgt_rows, task.tgt_prefix)
+    for name, (rows, values) in ids.items():
         for value in values:
             if value is not None and not (isinstance(value, int) and 0 <= value < rows):
-                raise CheckpointError(f"{folder / CONFIG}: {name} has {value!r}, which is not the id of a piece")
+                at = f"{folder / CONFIG}: {name.strip()}"
+                raise CheckpointError(f"{at} has {value!r}, which is not the id of a piece")
 
 
 @contextmanager
@@ -348,6 +409,7 @@ def save_checkpoint(
     card: str,
     *,
     dtype: str = "float16",
+    target_tokenizer_json: str | None = None,
 ) -> Path:
     """Writes a checkpoint's folder, whole or not at all, and returns its path.
 
@@ -370,6 +432,8 @@ def save_checkpoint(
         TOKENIZER: tokenizer_json.encode(),
         CARD: card.encode(),
     }
+    if target_tokenizer_json is not None:
+        contents[TARGET_TOKENIZER] = target_tokenizer_json.encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     shutil.rmtree(beside, ignore_errors=True)
@@ -384,11 +448,28 @@ def save_checkpoint(
     return path
 
 
+def save_foreign(checkpoint: Checkpoint, path: str | os.PathLike[str], *, dtype: str = "float16") -> Path:
+    """Writes a checkpoint, of a foreign format above all, in our own, as `save_checkpoint` does; a shortlist is left out.
+    Returns the folder, which `load_checkpoint` reads like any other."""
+    source, target = checkpoint.tokenizer, checkpoint.target_tokenizer
+    name = checkpoint.config.name or checkpoint.path.name
+    return save_checkpoint(
+        path,
+        checkpoint.config,
+        checkpoint.tensors,
+        source.to_json(),
+        f"# {name}\n\nConverted into the format of tx; what the original says of its training and its licence holds.\n",
+        dtype=dtype,
+        target_tokenizer_json=None if target is source else target.to_json(),
+    )
+
+
 def write_manifest(folder: str | os.PathLike[str]) -> None:
     """Writes the manifest of a folder from the files in it, for settings that were edited by hand."""
     folder = Path(folder)
-    sizes = {name: (folder / name).stat().st_size for name in CHECKED}
-    files = {name: {"bytes": sizes[name], "sha256": _sha256(folder / name)} for name in CHECKED}
+    checked = [*CHECKED, *([TARGET_TOKENIZER] if (folder / TARGET_TOKENIZER).exists() else [])]
+    sizes = {name: (folder / name).stat().st_size for name in checked}
+    files = {name: {"bytes": sizes[name], "sha256": _sha256(folder / name)} for name in checked}
     manifest = {"files": files, "total_bytes": sum(sizes.values())}
     _write(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
 

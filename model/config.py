@@ -7,7 +7,7 @@ branches on a model's name: each architectural fact in which one Transformer dif
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -125,16 +125,66 @@ class SpecialIds:
 @dataclass(frozen=True)
 class Task:
     """How one task is put to the model: pieces before the source, pieces that the decoder is fed first, and words
-    for people. `source` and `target` are language codes ("en", "zh"); empty where the task has none."""
+    for people. `source` and `target` are language codes ("en", "zh"); empty where the task has none. `src_suffix` are
+    pieces after the source's end piece, `separator` those between a question and the text that may answer it."""
 
     src_prefix: tuple[int, ...] = ()
     tgt_prefix: tuple[int, ...] = ()
     source: str = ""
     target: str = ""
+    src_suffix: tuple[int, ...] = ()
+    separator: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("src_prefix", "tgt_prefix"):
+        for name in ("src_prefix", "tgt_prefix", "src_suffix", "separator"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+
+
+@dataclass(frozen=True)
+class AllPairs(Mapping[str, Task]):
+    """Translation from each of `sources` to each other of `targets`, language codes with the ids of the pieces that say
+    so: tasks "translate:SOURCE-TARGET", made when they are asked for, since there may be 40,000 of them.
+
+    The decoder is fed `start` and the target's piece. The source's piece stands before the text, or, with `code_last`, after
+    its end piece.
+    """
+
+    sources: Mapping[str, int]
+    targets: Mapping[str, int]
+    start: tuple[int, ...] = ()
+    code_last: bool = False
+
+    NAME = "translate:*"  # in place of all their names, in `config.json`
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", tuple(self.start))
+        for ids in (self.sources.values(), self.targets.values(), self.start):
+            if not all(type(i) is int and i >= 0 for i in ids):
+                raise ConfigError(f"the tasks {self.NAME} must have piece numbers, not {list(ids)[:3]}")
+
+    def pairs(self) -> dict[tuple[str, str], str]:
+        """The name of the task for each pair of source and target."""
+        return {(s, t): f"translate:{s}-{t}" for s in self.sources for t in self.targets if s != t}
+
+    def __getitem__(self, name: str) -> Task:
+        kind, _, pair = name.partition(":")
+        source, _, target = pair.partition("-")
+        if kind != "translate" or source == target or source not in self.sources or target not in self.targets:
+            raise KeyError(name)
+        code = (self.sources[source],)
+        return Task(
+            src_prefix=() if self.code_last else code,
+            tgt_prefix=(*self.start, self.targets[target]),
+            source=source,
+            target=target,
+            src_suffix=code if self.code_last else (),
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.pairs().values())
+
+    def __len__(self) -> int:
+        return len(self.sources) * len(self.targets) - len(self.sources.keys() & self.targets.keys())
 
 
 @dataclass(frozen=True)
@@ -210,10 +260,23 @@ class CheckpointConfig:
             model=from_dict(ModelConfig, values["model"]),
             special=from_dict(SpecialIds, values["special"]),
             generation=from_dict(GenerationConfig, values.get("generation", {})),
-            tasks={name: from_dict(Task, task) for name, task in values.get("tasks", {}).items()},
+            tasks=_tasks(values.get("tasks", {})),
             name=str(values.get("name", "")),
         )
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain dictionaries and lists, ready for `json.dump`."""
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(dataclasses.replace(self, tasks={}))
+        if isinstance(self.tasks, AllPairs):
+            values["tasks"] = {
+                AllPairs.NAME: {f.name: getattr(self.tasks, f.name) for f in dataclasses.fields(AllPairs)}
+            }
+        else:
+            values["tasks"] = {name: dataclasses.asdict(task) for name, task in self.tasks.items()}
+        return values
+
+
+def _tasks(values: Mapping[str, Any]) -> Mapping[str, Task]:
+    if set(values) == {AllPairs.NAME}:
+        return from_dict(AllPairs, values[AllPairs.NAME])
+    return {name: from_dict(Task, task) for name, task in values.items()}

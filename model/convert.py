@@ -7,138 +7,179 @@ tables are in `families`; nothing here branches on a model's name.
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from .config import GenerationConfig, ModelConfig, SpecialIds
 from .errors import CheckpointError, ConfigError
-from .families import ACTIVATIONS, FAMILIES, REQUIRED, Family
-from .positions import sinusoids
+from .families import FAMILIES, REQUIRED, Family
+from .numpy_engine import sinusoids
+from .stored_tensors import BFloat16, Stored, read_json, read_tensors
+from .tensors import tensor_shapes
 
-CONFIG, GENERATION, SAFETENSORS, PICKLE = (
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "pytorch_model.bin",
-)
+CONFIG, GENERATION = "config.json", "generation_config.json"
 TABLE_TOLERANCE = 2e-3  # of sinusoids: a table stored as fp16 or bf16 is rounded by less (bf16: 2⁻⁹)
+LARGEST = 2**31  # of whole numbers: beyond any size, and what computing with sizes can still bear
+COMPARED = 2**20  # numbers at a time
 
 
 class Converted(NamedTuple):
-    """What a foreign checkpoint says, in our terms; `tensors` by the names of `Transformer.state_dict()`, fp32."""
+    """What a foreign checkpoint says, in our terms. `tensors`, by the names of `Transformer.state_dict()`, are arrays of
+    whatever float type is stored, views onto the file where that can be: nothing is read before it is used."""
 
     model: ModelConfig
     special: SpecialIds
     generation: GenerationConfig
-    tensors: dict[str, Tensor]
+    tensors: dict[str, Stored]
 
 
 def convert_folder(path: str | os.PathLike[str]) -> Converted:
-    """Reads config.json and model.safetensors (else pytorch_model.bin, without running what a pickle may contain).
+    """Opens a folder in the format of Hugging Face: config.json, and the weights as safetensors or PyTorch files.
 
-    Settings of the search in generation_config.json go before those in config.json. Raises CheckpointError, one line
-    with the file and what is wrong, for a family that is not known too.
+    Special pieces and settings of the search in generation_config.json go before those in config.json. Raises
+    CheckpointError, one line with the file and what is wrong, for a family that is not known too.
     """
     folder = Path(path)
-    values = _read_json(folder / CONFIG)
-    family = FAMILIES.get(str(values.get("model_type")))
+    values = read_json(folder / CONFIG)
+    kind = values.get("model_type")
+    family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         known = ", ".join(FAMILIES)
-        raise CheckpointError(
-            f"{folder / CONFIG}: model_type {values.get('model_type')!r} is not known (known: {known})"
-        )
+        raise CheckpointError(f"{folder / CONFIG}: model_type {_short(kind)} is not known (known: {known})")
     if (folder / GENERATION).is_file():
-        search = _read_json(folder / GENERATION)
-        values |= {key: search[key] for key in family.generation.values() if search.get(key) is not None}
+        search = read_json(folder / GENERATION)
+        keys = (*family.generation.values(), *family.special.values(), "forced_bos_token_id")
+        values |= {key: search[key] for key in keys if search.get(key) is not None}
+    tensors = read_tensors(folder)
     try:
-        return convert_tensors(family, values, _read_tensors(folder))
+        return convert_tensors(family, values, tensors)
     except CheckpointError as error:
         raise CheckpointError(f"{folder}: {error}") from error
 
 
-def convert_tensors(family: Family, config_json: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Converted:
+def convert_tensors(family: Family, config_json: Mapping[str, Any], tensors: Mapping[str, Stored]) -> Converted:
     """Converts a checkpoint of `family`, given its parsed config.json and its tensors under their own names.
 
     Raises CheckpointError, naming the key or tensor at fault.
     """
-    try:
-        model = _model_config(family, config_json)
-        special = _special_ids(family, config_json, min(model.src_vocab_size, model.tgt_vocab_size))
-        generation = _generation_config(family, config_json, special)
-    except (ConfigError, TypeError) as error:
-        raise CheckpointError(f"{CONFIG}: {error}") from error
+    if family.prefix and not any(name.startswith(family.prefix) for name in tensors):
+        tensors = {family.prefix + name: tensor for name, tensor in tensors.items()}
+    model = _model_config(family, config_json, tensors)
+    special = _special_ids(family, config_json, min(model.src_vocab_size, model.tgt_vocab_size))
+    generation = _generation_config(family, config_json, special)
     # A layer has several tensors: more layers than tensors are a damaged number, not a list to be written out.
     n_layers = model.n_encoder_layers + model.n_decoder_layers
     if n_layers > len(tensors):
         raise CheckpointError(f"{CONFIG} says {n_layers} layers, but there are only {len(tensors)} tensors")
 
-    wanted = _wanted(family, model)
     copies = _copies(family, model)
-    ours: dict[str, Tensor] = {}
+    wanted = {
+        _their_name(family, model, ours): (ours, shape)
+        for ours, shape in tensor_shapes(model).items()
+        if ours not in copies
+    }
     missing = [name for name in wanted if name not in tensors]
-    for our_name, (names, shape) in copies.items():
-        there = [name for name in names if name in tensors]
-        if not there:
-            missing.append(" or ".join(names))
-        for name in there:
-            _check_shape(name, tensors[name], shape)
-            if not torch.equal(tensors[name], tensors[there[0]]):
-                raise CheckpointError(f"tensors {there[0]} and {name} differ, but {CONFIG} says that they are tied")
-            ours[our_name] = tensors[there[0]]
+    missing += [" or ".join(names) for names, _ in copies.values() if not any(name in tensors for name in names)]
     if missing:
         raise CheckpointError(f"tensors missing: {_some(missing)}")
-    known = {*wanted, *family.sinusoids, *(name for names, _ in copies.values() for name in names)}
+    known = {*wanted, *family.sinusoids, *family.unused, *(name for names, _ in copies.values() for name in names)}
     unexpected = [name for name in tensors if name not in known]
     if unexpected:
         raise CheckpointError(f"tensors unexpected: {_some(unexpected)}")
+
+    ours: dict[str, Stored] = {}
+    for our_name, (names, shape) in copies.items():
+        first, *others = (name for name in names if name in tensors)
+        ours[our_name] = _checked(first, tensors[first], shape)
+        for name in others:
+            if not _same(ours[our_name], _checked(name, tensors[name], shape)):
+                raise CheckpointError(f"tensors {first} and {name} differ, but {CONFIG} says that they are tied")
     for name, (our_name, shape) in wanted.items():
-        _check_shape(name, tensors[name], shape)
-        ours[our_name] = tensors[name].squeeze(0) if name in family.tensors else tensors[name]
+        stored = _checked(name, tensors[name], (1, *shape) if name in family.rows else shape)
+        ours[our_name] = stored.reshape(*shape)
     _check_sinusoids(family, model, tensors)
-    for name, tensor in ours.items():
-        if not tensor.is_floating_point():
-            raise CheckpointError(f"the tensor for {name} is {tensor.dtype}, not floating point")
-    return Converted(model, special, generation, {name: tensor.float() for name, tensor in ours.items()})
+    return Converted(model, special, generation, ours)
 
 
 # --- facts ---
 
 
-def _model_config(family: Family, values: Mapping[str, Any]) -> ModelConfig:
+def _model_config(family: Family, values: Mapping[str, Any], tensors: Mapping[str, Stored]) -> ModelConfig:
     for key, only in family.fixed.items():
-        if values.get(key, only) != only:
-            raise CheckpointError(f"{CONFIG}: {key} is {values[key]!r}; only {only!r} can be converted")
+        if values.get(key) not in (None, only):
+            raise CheckpointError(f"{CONFIG}: {key} is {_short(values[key])}; only {only!r} can be converted")
     for one, other in family.equal:
         if values.get(one) != values.get(other):
             raise CheckpointError(
-                f"{CONFIG}: {one} ({values.get(one)}) and {other} ({values.get(other)}) must be equal to be converted"
+                f"{CONFIG}: {one} ({_short(values.get(one))}) and {other} ({_short(values.get(other))}) must be equal to be"
+                " converted"
             )
-    fields = {field: _value(values, key, default) for field, (key, default) in family.fields.items()}
-    if not isinstance(fields["activation"], str) or fields["activation"] not in ACTIVATIONS:
-        raise CheckpointError(f"{CONFIG}: activation {fields['activation']!r} is not one of {', '.join(ACTIVATIONS)}")
-    fields["activation"] = ACTIVATIONS[fields["activation"]]
-    # d_head comes last: ModelConfig has checked by then that both are positive integers.
-    model = ModelConfig(**family.constants, **fields)
-    if model.d_model % model.n_heads:
-        raise CheckpointError(f"{CONFIG}: d_model ({model.d_model}) is not a multiple of the heads ({model.n_heads})")
-    return ModelConfig(**family.constants, **fields, d_head=model.d_model // model.n_heads)
+    defaults = dict(family.fields.values())
+    fields = {field: _value(values, key, defaults) for field, (key, _) in family.fields.items()}
+    fields = {**family.constants, **fields}
+    for key in family.choices:
+        fields.update(_choice(family, values, key))
+    if family.output_decides and values.get(family.output_decides) is not None:
+        fields["tie_output"] = not _has_own_output(family, tensors)
+    fields.update((field, False) for name, field in family.optional.items() if name not in tensors)
+    try:
+        model = ModelConfig(**fields)
+        if "d_head" in family.fields:
+            return model
+        if model.d_model % model.n_heads:
+            key = family.fields["n_heads"][0]
+            raise CheckpointError(f"{CONFIG}: d_model ({model.d_model}) is not a multiple of {key} ({model.n_heads})")
+        return dataclasses.replace(model, d_head=model.d_model // model.n_heads)
+    except ConfigError as error:
+        raise _naming_the_key(error, {field: key for field, (key, _) in family.fields.items()}) from error
 
 
-def _value(values: Mapping[str, Any], key: str, default: Any) -> Any:
+def _has_own_output(family: Family, tensors: Mapping[str, Stored]) -> bool:
+    """Whether there is an output layer that is no copy of an embedding."""
+    *inputs, output = (tensors.get(name) for name in family.embeddings)
+    return output is not None and not any(
+        table is not None and table.shape == output.shape and _same(table, output) for table in inputs
+    )
+
+
+def _value(values: Mapping[str, Any], key: str, defaults: Mapping[str, Any]) -> Any:
+    """What the configuration says for `key`, or its default, or what it says for the key that the default names."""
     value = values.get(key)
-    if value is not None:
-        return value
-    if default is REQUIRED:
-        raise CheckpointError(f"{CONFIG} has no {key}")
-    if isinstance(default, str) and default.startswith("{"):
-        return _value(values, default.strip("{}"), REQUIRED)
-    return default
+    if value is None:
+        value = defaults[key]
+        if value is REQUIRED:
+            raise CheckpointError(f"{CONFIG} has no {key}")
+        if isinstance(value, str) and value.startswith("{"):
+            return _value(values, value.strip("{}"), defaults)
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        raise CheckpointError(f"{CONFIG}: {key} is out of range: {_short(value)}")
+    return value
+
+
+def _choice(family: Family, values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    default, choices = family.choices[key]
+    value = _value(values, key, {key: default})
+    if not isinstance(value, str) or value not in choices:
+        raise CheckpointError(f"{CONFIG}: {key} {_short(value)} is not one of {', '.join(choices)}")
+    fields, implies = choices[value]
+    for other, implied in implies.items():
+        if values.get(other) not in (None, implied):
+            said = _short(values[other])
+            raise CheckpointError(f"{CONFIG}: {key} is {value!r}, but {other} is {said} instead of {implied!r}")
+    return fields
+
+
+def _naming_the_key(error: ConfigError, keys: Mapping[str, str]) -> CheckpointError:
+    """The error about a field of ours, whose name it begins with, as one about the key that the value is from."""
+    field = str(error).split()[0]
+    key = f"{keys[field]}: " if keys.get(field, field) != field else ""
+    return CheckpointError(f"{CONFIG}: {key}{error}")
 
 
 def _special_ids(family: Family, values: Mapping[str, Any], rows: int) -> SpecialIds:
@@ -149,47 +190,63 @@ def _special_ids(family: Family, values: Mapping[str, Any], rows: int) -> Specia
             value = value[0]
         needed = field in ("pad", "eos", "decoder_start")
         if (value is not None or needed) and not (type(value) is int and 0 <= value < rows):
-            raise CheckpointError(f"{CONFIG}: {key} is {value!r}, which is not the number of one of {rows} pieces")
+            raise CheckpointError(
+                f"{CONFIG}: {key} is {_short(value)}, which is not the number of one of {rows} pieces"
+            )
         ids[field] = value
     return SpecialIds(**ids)
 
 
 def _generation_config(family: Family, values: Mapping[str, Any], special: SpecialIds) -> GenerationConfig:
-    found = {field: values[key] for field, key in family.generation.items() if values.get(key) is not None}
+    # Their lengths count the pieces that the decoder is fed first: the start and, in some models, a forced one.
+    n_first = 2 if values.get("forced_bos_token_id") is not None else 1
+    defaults = {field.name: field.default for field in dataclasses.fields(GenerationConfig)}
+    found: dict[str, Any] = {}
+    for field, key in family.generation.items():
+        value = values.get(key)
+        if value is None:
+            continue
+        if field == "suppress":
+            found[field] = _suppressed(key, value, special)
+            continue
+        right = (int, float) if isinstance(defaults[field], float) else (int,)
+        if type(value) not in right or not math.isfinite(value) or abs(value) >= LARGEST:
+            raise CheckpointError(f"{CONFIG}: {key} is {_short(value)}, which is no number that it can be")
+        found[field] = value
     if "max_length" in found:
-        found["max_length"] -= 1  # theirs counts the piece that the decoder is started with
-    if "suppress" in found:
-        words = found["suppress"]
-        if not all(isinstance(word, list) and len(word) == 1 for word in words):
-            raise CheckpointError(f"{CONFIG}: bad words of more than one piece cannot be converted")
-        found["suppress"] = tuple(word[0] for word in words if word[0] != special.pad)  # padding never is produced
-    return GenerationConfig(**found)
+        found["max_length"] -= n_first
+    if found.get("min_length", 0) > 0:
+        found["min_length"] = max(0, found["min_length"] - n_first)
+    try:
+        return GenerationConfig(**found)
+    except ConfigError as error:
+        raise _naming_the_key(error, family.generation) from error
+
+
+def _suppressed(key: str, words: Any, special: SpecialIds) -> tuple[int, ...]:
+    if not isinstance(words, list) or not all(isinstance(word, list) and len(word) == 1 for word in words):
+        raise CheckpointError(f"{CONFIG}: {key}: bad words of more than one piece cannot be converted")
+    ids = [word[0] for word in words]
+    if not all(type(id_) is int and 0 <= id_ < LARGEST for id_ in ids):
+        raise CheckpointError(f"{CONFIG}: {key} has {_short(words)}, which are not the numbers of pieces")
+    return tuple(id_ for id_ in ids if id_ != special.pad)  # padding never is produced
 
 
 # --- names ---
 
 
-def _sizes(model: ModelConfig, names: str) -> tuple[int, ...]:
-    """ "d_ff d_model" → their values. d_inner are all heads side by side."""
-    inner = {"d_inner": model.n_heads * model.d_head}
-    return tuple(int(n) if n.isdigit() else inner.get(n) or getattr(model, n) for n in names.split())
-
-
-def _wanted(family: Family, model: ModelConfig) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Every tensor that must be there but the embeddings: its name → (our name, its shape)."""
-    wanted = {theirs: (ours, _sizes(model, sizes)) for theirs, (ours, sizes) in family.tensors.items()}
-    layers = [("encoder", i) for i in range(model.n_encoder_layers)]
-    layers += [("decoder", i) for i in range(model.n_decoder_layers)]
-    for theirs, (ours, sizes) in family.modules.items():
-        shape = _sizes(model, sizes)
-        for stack, layer in layers:
-            if "{stack}" not in ours and not ours.startswith(stack):
-                continue
-            name, our_name = (pattern.format(stack=stack, layer=layer) for pattern in (theirs, ours))
-            wanted[f"{name}.weight"] = (f"{our_name}.weight", shape)
-            if model.bias:
-                wanted[f"{name}.bias"] = (f"{our_name}.bias", shape[:1])
-    return wanted
+def _their_name(family: Family, model: ModelConfig, name: str) -> str:
+    """ "encoder.layers.0.ffn.w_1.bias" → "model.encoder.layers.0.fc1.bias", by the family's tables."""
+    module, dot, part = name.rpartition(".")
+    if not dot:
+        return family.tensors[part]
+    stack, _, rest = module.partition(".")
+    if not rest.startswith("layers."):
+        return family.tensors[rest].format(stack=stack) + f".{part}"
+    _, layer, rest = rest.split(".", 2)
+    modules = {**family.modules, **(family.gated if model.gated_ffn else {})}
+    theirs = modules.get(f"{stack}.{rest}") or modules[rest]
+    return family.layer.format(stack=stack, layer=layer) + f"{theirs}.{part}"
 
 
 def _copies(family: Family, model: ModelConfig) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
@@ -207,59 +264,43 @@ def _copies(family: Family, model: ModelConfig) -> dict[str, tuple[tuple[str, ..
     return copies
 
 
-def _check_sinusoids(family: Family, model: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
-    """Tables of positions are computed, not converted; one that holds anything else is of another architecture."""
-    shape = (model.max_positions, model.d_model)
+def _same(one: Stored, other: Stored) -> bool:
+    """Whether two tensors of the same shape hold the same numbers, without a look where they are the same memory."""
+    a, b = (x.bits if isinstance(x, BFloat16) else x for x in (one, other))
+    if a.__array_interface__ == b.__array_interface__:
+        return True
+    step = max(1, COMPARED // max(1, math.prod(a.shape[1:])))
+    return all(np.array_equal(one[i : i + step], other[i : i + step]) for i in range(0, len(a), step))
+
+
+def _check_sinusoids(family: Family, model: ModelConfig, tensors: Mapping[str, Stored]) -> None:
+    """Tables of positions are computed, not converted; one that holds anything else is of another architecture. Of rows
+    before the first position nothing is said."""
+    offset = model.position_offset
     for name in family.sinusoids:
         if name in tensors:
-            _check_shape(name, tensors[name], shape)
-            expected = sinusoids(*shape, layout=model.sinusoid_layout, offset=model.position_offset)
-            if not torch.allclose(tensors[name].float(), expected, rtol=0, atol=TABLE_TOLERANCE):
+            found = _checked(name, tensors[name], (model.max_positions + offset, model.d_model))
+            expected = sinusoids(len(found), model.d_model, model.sinusoid_layout)
+            if not np.allclose(found[offset:], expected[offset:], rtol=0, atol=TABLE_TOLERANCE):
                 raise CheckpointError(f"tensor {name} does not hold the sinusoids of layout {model.sinusoid_layout!r}")
 
 
-def _check_shape(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+def _checked(name: str, tensor: Stored, shape: tuple[int, ...]) -> Stored:
+    """The tensor, if it has this shape and a float type."""
     if tuple(tensor.shape) != shape:
         found, expected = ("×".join(map(str, sizes)) or "scalar" for sizes in (tensor.shape, shape))
         raise CheckpointError(f"tensor {name} has shape {found}, but {CONFIG} says {expected}")
+    if not np.issubdtype(tensor.dtype, np.floating):
+        raise CheckpointError(f"tensor {name} is {tensor.dtype}, not floating point")
+    return tensor
 
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+    return ", ".join(name if name.isprintable() else repr(name) for name in (n[:200] for n in names[:3])) + more
 
 
-# --- files ---
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")
-    return values
-
-
-def _read_tensors(folder: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    name = next((name for name in (SAFETENSORS, PICKLE) if (folder / name).is_file()), None)
-    if name is None:
-        raise CheckpointError(f"there is neither {SAFETENSORS} nor {PICKLE}")
-    try:
-        if name == SAFETENSORS:
-            return load_file(folder / name)
-        # weights_only: tensors and plain containers, nothing that a pickle could call.
-        tensors = torch.load(folder / name, map_location="cpu", weights_only=True)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{name} cannot be read: {' '.join(str(error).split())}") from error
-    except Exception as error:  # whatever torch.load and the unpickler raise on bytes that are not what they expect
-        raise CheckpointError(f"{name} holds more than tensors or is damaged: it is not read") from error
-    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
-        raise CheckpointError(f"{name} does not hold tensors by name")
-    return tensors
+def _short(value: Any) -> str:
+    """A value of unknown length for a message of one line."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

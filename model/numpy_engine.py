@@ -250,7 +250,8 @@ class State:
     cross: for each layer keys and values of the memory [2, B, H, S, D], once for all beams of a sentence.
     past: for each layer keys and values of the pieces so far [rows, 2, H, room for pieces, D], or SSRU's cell
     [rows, d_model]. memory_mask [B, 1, 1, S], None if nothing is padded. src [B, S]: the pieces of the sources, where the
-    model copies. length: pieces fed so far.
+    model copies. length: pieces fed so far. shortlist: the ids [K] that may come next, with their rows of the output layer
+    [K, d_model] and its bias [K] or None; None: all pieces may.
     """
 
     cross: list[Array]
@@ -259,6 +260,7 @@ class State:
     beams: int
     src: Array | None = None
     length: int = 0
+    shortlist: tuple[Array, Array, Array | None] | None = None
 
     def append(self, layer: int, K: Array, V: Array) -> tuple[Array, Array]:
         """Adds keys and values [rows, H, T, D] of the next T pieces; returns those of all pieces, without a copy."""
@@ -368,7 +370,7 @@ class NumpyTransformer:
         """What comes after each of the pieces tgt [rows, T]: logits or, of a model that copies, log P [rows, T, V].
         ValueError if such a one was started without the sources."""
         if not self.config.pointer_generator:
-            return self._logits(self._decode(tgt, state, maps))
+            return self._logits(self._decode(tgt, state, maps), state.shortlist)
         if state.src is None:
             raise ValueError("a model that copies (pointer_generator) must be started with its sources, src")
         maps = maps or Attentions([], [], [])
@@ -397,12 +399,23 @@ class NumpyTransformer:
         state.length = n_keys
         return self._norm(x, "decoder.final_norm") if self.config.final_norm else x
 
-    def _logits(self, x: Array) -> Array:
-        """Decoder vectors [..., d_model] → logits [..., V]: each row of the output table times the vector."""
+    def _logits(self, x: Array, shortlist: tuple[Array, Array, Array | None] | None = None) -> Array:
+        """Decoder vectors [..., d_model] → logits [..., V]: each row of the output table times the vector. Of pieces that
+        are not on a shortlist −∞."""
         if self.config.scale_logits:
             x = x * (1 / math.sqrt(self.config.d_model))
+        if shortlist is not None:
+            ids, W, b = shortlist
+            logits = np.full((*x.shape[:-1], self.config.tgt_vocab_size), -np.inf, np.float32)
+            logits[..., ids] = linear(x, W, b)
+            return logits
         W = self._tensor(self.tgt_table if self.config.tie_output else "output.weight")
         return linear(x, W, self._tensor("logits_bias") if self.config.logits_bias else None)
+
+    def shortlist(self, ids: Array) -> tuple[Array, Array, Array | None]:
+        """What `State.shortlist` holds for these ids [K]."""
+        table = self._table(self.tgt_table if self.config.tie_output else "output.weight")
+        return ids, float32(table[ids]), self._tensor("logits_bias")[ids] if self.config.logits_bias else None
 
     def _embed(self, ids: Array, table: str, stack: str, start: int, segments: Array | None = None) -> Array:
         """ids [B, T], the first at position `start`, → vectors [B, T, d_model]. IndexError past a learned table."""
@@ -526,10 +539,16 @@ def pad_rows(rows: Sequence[Sequence[int] | Array], pad: int) -> tuple[Array, Ar
 
 
 class NumpyStepper:
-    """A `generation.Stepper` over a NumpyTransformer; `pad` is the piece that fills short sources."""
+    """A `generation.Stepper` over a NumpyTransformer; `pad` is the piece that fills short sources. `candidates` gives the
+    ids that the outputs for a batch of sources may hold (see module shortlist); None: all."""
 
-    def __init__(self, model: NumpyTransformer, pad: int) -> None:
-        self.model, self.pad = model, pad
+    def __init__(
+        self,
+        model: NumpyTransformer,
+        pad: int,
+        candidates: Callable[[Sequence[Sequence[int]]], Array] | None = None,
+    ) -> None:
+        self.model, self.pad, self.candidates = model, pad, candidates
 
     def start(self, src: Sequence[Sequence[int]], beams: int, kinds: Sequence[Array] | None = None) -> State:
         """Encodes the sources, ids with the end piece included: the state of B·beams empty hypotheses. `kinds` are the
@@ -537,7 +556,10 @@ class NumpyStepper:
         rows, mask = pad_rows(src, self.pad)
         src_mask = None if mask.all() else mask
         segments = None if kinds is None else pad_rows(kinds, 0)[0]
-        return self.model.start(self.model.encode(rows, src_mask, None, segments), src_mask, beams, rows)
+        state = self.model.start(self.model.encode(rows, src_mask, None, segments), src_mask, beams, rows)
+        if self.candidates is not None and not self.model.config.pointer_generator:
+            state.shortlist = self.model.shortlist(self.candidates(src))
+        return state
 
     def cross_attention(
         self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], kinds: Sequence[Array] | None = None

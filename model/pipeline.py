@@ -11,8 +11,8 @@ from typing import Any, overload
 
 from . import segment
 from .checkpoint import Checkpoint, resolve_model
-from .config import GenerationConfig, Task
-from .errors import UsageError
+from .config import AllPairs, GenerationConfig, Task
+from .errors import CheckpointError, UsageError
 from .results import Hypothesis, Translation
 from .runtime import Job, Runtime, check_text, check_whole, with_beam
 
@@ -20,6 +20,7 @@ from .runtime import Job, Runtime, check_text, check_whole, with_beam
 # with positions it has rarely seen; and twice this, the usual room for an output, stays under max_length (512).
 MAX_SOURCE_PIECES = 200
 BREAKS = "[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"  # what parts lines and columns; no segment holds any
+UNSAID = ("", "")  # the direction of a model that does not say which it is
 
 
 @dataclass
@@ -56,8 +57,18 @@ class Translator:
 
     @functools.cached_property
     def _tasks(self) -> dict[tuple[str, str], str]:
-        tasks = self.checkpoint.config.tasks.items()
-        return {(task.source, task.target): name for name, task in tasks if name.startswith("translate:")}
+        tasks = self.checkpoint.config.tasks
+        if isinstance(tasks, AllPairs):
+            return tasks.pairs()
+        return {(task.source, task.target): name for name, task in tasks.items() if name.startswith("translate:")}
+
+    @functools.cached_property
+    def _goals(self) -> dict[str, list[str]]:
+        """For each source language the targets."""
+        goals: dict[str, list[str]] = {}
+        for source, target in self._tasks:
+            goals.setdefault(source, []).append(target)
+        return goals
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -77,8 +88,8 @@ class Translator:
     ) -> list[Translation]:
         """Translates each text, and returns one Translation for each, in order.
 
-        Without `source` the language is guessed for each text; without `target` Chinese goes to English and all else
-        to Chinese. A text without letters, and one that is in an explicit `target` already, is returned as it is, with the
+        Without `source` it is the only language that the model reads, else the language is guessed for each text; without
+        `target` it is the only one into which the model translates that. A text without letters, and one that is in an explicit `target` already, is returned as it is, with the
         flag "copied".
         Segments of all texts are translated together, `batch_size` at a time; results do not depend on that.
         `settings` replace the model's own settings of the search, `beam_size` one of them. `more` says that many more
@@ -95,7 +106,7 @@ class Translator:
         check_whole("batch_size", batch_size)
         if beam_size is not None:
             check_whole("beam_size", beam_size)
-        self._check_languages(source, target)
+        source, target = self._known(source, target)
         plans = [self._plan(number, text, source, target) for number, text in enumerate(texts, start=1)]
         jobs = dict.fromkeys(job for plan in plans for job in plan.jobs if job is not None)
         if not jobs:
@@ -108,34 +119,71 @@ class Translator:
 
     def plan(self, text: str, *, source: str | None = None, target: str | None = None) -> Plan:
         """What `translate` would do for one text. Errors as there."""
-        self._check_languages(source, target)
+        source, target = self._known(source, target)
         return self._plan(1, text, source, target)
 
     def search(self, jobs: Sequence[Job], beam_size: int | None = None) -> dict[Job, Hypothesis]:
         """What `translate` finds for the jobs of a plan."""
         return self._generate(list(jobs), 32, beam_size, None, False)
 
-    def _check_languages(self, source: str | None, target: str | None) -> None:
+    def _known(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
+        """The languages by the names that the model has for them, once it is found to have such a direction."""
         if source is None and target is None:
-            return
-        for name, language in (("source", source), ("target", target)):
+            return None, None
+        named: list[str | None] = []
+        for name, language, side in (("source", source, 0), ("target", target, 1)):
             if language is not None and not (isinstance(language, str) and language):
-                raise UsageError(f"{name} must be a language code such as {self.pairs[0][0]!r}, not {language!r}")
+                raise UsageError(f"{name} must be a language code such as 'en', not {language!r}")
+            known = {pair[side] for pair in self.pairs}
+            if language is not None and language not in known:
+                from .languages import find
+
+                language = find(language, sorted(known)) or language
+            named.append(language)
         if source == target:
             raise UsageError(f"source and target language are both {source!r}: nothing to translate")
-        if not any(source in (None, s) and target in (None, t) for s, t in self.pairs):
+        if not any(named[0] in (None, s) and named[1] in (None, t) for s, t in self.pairs):
             raise self._no_pair(source or "any language", target or "any language")
+        return named[0], named[1]
 
     def _no_pair(self, source: str, target: str) -> UsageError:
-        known = ", ".join(f"{s} → {t}" for s, t in self.pairs) or "nothing"
-        return UsageError(f"the model {self.path.name} does not translate {source} → {target}; it translates {known}")
+        from .languages import offer
+
+        name = self.path.name
+        if self.pairs == [UNSAID]:
+            return UsageError(f"the model {name} does not say its languages: do not give any, and it translates")
+        return UsageError(f"the model {name} does not translate {source} → {target}; it translates {offer(self.pairs)}")
+
+    def _direction(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
+        """The languages of a text and of its translation, where they are not given. Raises UsageError if several would
+        do, or none."""
+        if not self._goals:
+            raise CheckpointError(f"the model {self.path.name} does not translate")
+        sources, language = list(self._goals), source
+        if language is None:
+            guess = segment.guess_language(text)
+            # Han characters say something even to a model that reads one language, other letters do not.
+            said = guess in self._goals or (guess == "zh" and any("zh" in goals for goals in self._goals.values()))
+            if not said and len(sources) > 1 and target is not None:
+                sources = [s for s, goals in self._goals.items() if target in goals]
+            if not said and len(sources) != 1:
+                raise UsageError(f"which language is the text in? Give the source language: {_some(sources)}")
+            language = guess if said else sources[0]
+        goal = target
+        if goal is None:
+            goals = self._goals.get(language, [])
+            if len(goals) > 1:
+                raise UsageError(f"into which language? Give the target language: {_some(goals)}")
+            goal = goals[0] if goals else _other(language)
+        return language, goal
 
     def _plan(self, number: int, text: str, source: str | None, target: str | None) -> Plan:
         check_text(f"text {number}", text)
-        has_letters = any(map(str.isalpha, text))
-        language = source or segment.guess_language(text)
-        goal = target or ("en" if language == "zh" else "zh")
-        if not has_letters or language == goal:
+        if not any(map(str.isalpha, text)):  # the model is not opened for it
+            language = source or segment.guess_language(text)
+            return Plan(text, language, target or _other(language), [], [], {"copied"})
+        language, goal = self._direction(text, source, target)
+        if language == goal and language:
             return Plan(text, language, goal, [], [], {"copied"})
         if (language, goal) not in self._tasks:
             raise self._no_pair(language, goal)
@@ -151,7 +199,8 @@ class Translator:
         model = self.checkpoint.config.model
         if model.positions != "learned":
             return MAX_SOURCE_PIECES
-        return max(1, min(MAX_SOURCE_PIECES, model.max_positions - len(task.src_prefix) - 1))
+        around = len(task.src_prefix) + 1 + len(task.src_suffix)
+        return max(1, min(MAX_SOURCE_PIECES, model.max_positions - around))
 
     def _generate(
         self, jobs: list[Job], batch_size: int, beam_size: int | None, settings: GenerationConfig | None, more: bool
@@ -169,7 +218,7 @@ class Translator:
             if job is None:
                 continue
             best = outputs[job]
-            text = self.checkpoint.tokenizer.decode(best.ids)
+            text = self.checkpoint.target_tokenizer.decode(best.ids)
             text = (text if text.isprintable() else re.sub(BREAKS, " ", text)).strip()  # the pattern is slow to compile
             if not text:
                 # Nothing is dropped: what the model has no words for stays as it is.
@@ -190,6 +239,15 @@ class Translator:
             log_prob / pieces if pieces else 0.0,
             tuple(sorted(plan.flags)),
         )
+
+
+def _other(language: str) -> str:
+    return "en" if language == "zh" else "zh"
+
+
+def _some(languages: Sequence[str]) -> str:
+    more = f" and {len(languages) - 8} more" if len(languages) > 8 else ""
+    return ", ".join(sorted(languages)[:8]) + more
 
 
 @functools.cache

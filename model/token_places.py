@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .pipeline import BREAKS
 from .results import Token
-from .tokenizer import BYTES, SPECIAL_PIECE, Tokenizer
+from .tokenizer import BYTES, Tokenizer
 
 
 def text_and_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, list[Token]]:
@@ -16,8 +16,8 @@ def text_and_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, list
     The bytes of one character have the place of that character. Without a place (start = end) are special pieces, bytes
     that form no character, and a space that the tokenizer put before the text."""
     names = tokenizer.pieces(ids)
-    special = [name[:1] == "<" and bool(re.fullmatch(SPECIAL_PIECE, name)) for name in names]
-    spelt = [b"" if s else BYTES.get(name) or name.encode() for name, s in zip(names, special, strict=True)]
+    special = [i in tokenizer.special for i in ids]
+    spelt = [tokenizer.spelling(i) for i in ids]
     content = b"".join(spelt)
     text = content.decode("utf-8", errors="ignore")
     unspoken = text.startswith(" ")  # as in `decode`

@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .errors import CheckpointError
 
@@ -28,6 +28,7 @@ BYTES = {piece: bytes([byte]) for byte, piece in enumerate(BYTE_PIECES)}
 SPECIAL_PIECE = r"<(pad|unk|/s|[a-z]+:[a-z0-9]+|summarize|answer)>"  # compiled only where one may occur
 # So many characters are segmented before the library is loaded: it costs as much as these, and a fifth for each after.
 PLAIN_CHARACTERS = 8_000
+FOREIGN_KINDS = ("Metaspace", "ByteLevel", "Precompiled", "Replace")  # of parts that no vocabulary of ours has
 UNKNOWN = -10.0  # what an unknown character scores below the worst piece, as in the library
 
 
@@ -80,11 +81,16 @@ class Tokenizer:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Tokenizer:
-        """Reads `tokenizer.json`. Raises CheckpointError if it is not one."""
+        """Reads `tokenizer.json`, be it another project's: then it is a LibraryTokenizer, which has the same methods. Raises
+        CheckpointError if it is neither."""
         try:
             content = Path(path).read_text(encoding="utf-8")
             unigram = _read_unigram(content)
             if unigram is None:  # another kind, or damaged: the library knows
+                if _is_foreign(json.loads(content)):
+                    from .foreign_tokenizer import LibraryTokenizer
+
+                    return cast(Tokenizer, LibraryTokenizer(content))
                 return cls(_backend(content))
         except Exception as error:  # the library raises bare Exception
             raise CheckpointError(f"{path} is not a readable tokenizer.json: {' '.join(str(error).split())}") from error
@@ -136,7 +142,7 @@ class Tokenizer:
         content = text.encode()
         # How many characters start in the bytes before each, the end of the text counted as one.
         before = [0, *itertools.accumulate(byte & 0xC0 != 0x80 for byte in content), len(text) + 1]
-        spelt = {i: self._spelling(i) for i in set(ids)}
+        spelt = {i: self.spelling(i) for i in set(ids)}
         sizes = {i: (len(piece), len(piece) - len(piece.lstrip(b" "))) for i, piece in spelt.items()}
         at = len(content) - sum(sizes[i][0] for i in ids)  # −1 if a space was put before the text
         places = []
@@ -155,11 +161,11 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the pieces; special pieces say nothing. Bytes that form no character are left out."""
-        text = b"".join(map(self._spelling, ids)).decode("utf-8", errors="ignore")
+        text = b"".join(map(self.spelling, ids)).decode("utf-8", errors="ignore")
         return text[1:] if text.startswith(" ") else text
 
-    def _spelling(self, i: int) -> bytes:
-        """What the piece adds to a text in UTF-8."""
+    def spelling(self, i: int) -> bytes:
+        """What the piece adds to a text in UTF-8; nothing if it is special."""
         piece = self._pieces[i]
         if len(piece) < 3 or piece[0] != "<":
             return piece.encode()
@@ -172,6 +178,15 @@ class Tokenizer:
     def id(self, piece: str) -> int:
         """The id of a piece. Raises KeyError if the vocabulary has no such piece."""
         return self._ids[piece]
+
+
+def _is_foreign(values: Any) -> bool:
+    """Whether the content of a `tokenizer.json` has a SentencePiece model in it, or writes spaces as such models or bytes as
+    byte-level ones do."""
+    if not isinstance(values, dict) or not isinstance(values.get("model"), dict):
+        return False
+    parts = json.dumps([values.get(name) for name in ("normalizer", "pre_tokenizer", "decoder")])
+    return "tx" in values["model"] or any(f'"{kind}"' in parts for kind in FOREIGN_KINDS)
 
 
 def _with_prefix(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,13 @@ class BeamState:
 
 
 class TorchStepper:
-    """A `generation.Stepper` over a Transformer, on whatever device its parameters are on."""
+    """A `generation.Stepper` over a Transformer, on whatever device its parameters are on. `candidates` gives the ids that
+    the outputs for a batch of sources may hold (see module shortlist); None: all."""
 
-    def __init__(self, model: Transformer, pad: int) -> None:
-        self.model = model
-        self.pad = pad
+    def __init__(
+        self, model: Transformer, pad: int, candidates: Callable[[Sequence[Sequence[int]]], Array] | None = None
+    ) -> None:
+        self.model, self.pad, self.candidates = model, pad, candidates
         self.device = next(model.parameters()).device
 
     @torch.inference_mode()
@@ -42,7 +44,10 @@ class TorchStepper:
         rows, mask = self._pad(src, self.pad)
         src_mask = None if bool(mask.all()) else mask
         memory = self.model.encode(rows, src_mask, None if kinds is None else self._pad(kinds, 0)[0])
-        return BeamState(self.model.start(memory, src_mask, beams, rows), beams)
+        state = self.model.start(memory, src_mask, beams, rows)
+        if self.candidates is not None and not self.model.config.pointer_generator:
+            state.shortlist = self.model.shortlist(torch.as_tensor(self.candidates(src), device=self.device))
+        return BeamState(state, beams)
 
     @torch.inference_mode()
     def cross_attention(

@@ -23,7 +23,8 @@ class DecoderState:
 
     self_kv: for each layer the keys and values of the pieces so far (or SSRU's cell [rows, d_model]), None at first;
     cross_kv: for each layer keys and values of the memory; memory_mask [rows, 1, 1, S], None if nothing is padded;
-    src [rows, S]: the pieces of the sources, where the model copies; length: pieces fed so far.
+    src [rows, S]: the pieces of the sources, where the model copies; length: pieces fed so far; shortlist: the ids [K]
+    that may come next, with their rows of the output layer [K, d_model] and its bias [K] or None; None: all pieces may.
     """
 
     self_kv: list[KV | Tensor | None]
@@ -31,6 +32,7 @@ class DecoderState:
     memory_mask: Tensor | None
     src: Tensor | None = None
     length: int = 0
+    shortlist: tuple[Tensor, Tensor, Tensor | None] | None = None
 
     def reorder(self, rows: Tensor) -> None:
         """Keeps the rows with these numbers [n], in this order; a row may be repeated or dropped. In place."""
@@ -178,11 +180,20 @@ class Transformer(nn.Module):
         """The rows with which the output layer compares the decoder's vectors: [V, d_model]."""
         return self.tgt_table if self.config.tie_output else self.output.weight
 
-    def logits(self, x: Tensor) -> Tensor:
-        """Decoder vectors [..., d_model] → logits [..., V]."""
+    def logits(self, x: Tensor, shortlist: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
+        """Decoder vectors [..., d_model] → logits [..., V], −∞ for pieces that are not on a shortlist."""
         if self.config.scale_logits:
             x = x / math.sqrt(self.config.d_model)
+        if shortlist is not None:
+            ids, weight, bias = shortlist
+            logits = x.new_full((*x.shape[:-1], self.config.tgt_vocab_size), -math.inf)
+            logits[..., ids] = functional.linear(x, weight, bias)
+            return logits
         return functional.linear(x, self.output_table, self.logits_bias if self.config.logits_bias else None)
+
+    def shortlist(self, ids: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What `DecoderState.shortlist` holds for these ids [K]."""
+        return ids, self.output_table[ids], self.logits_bias[ids] if self.config.logits_bias else None
 
     def mixture(self, x: Tensor, cross: Tensor, src: Tensor) -> Tensor:
         """log P [B, T, V] with P = g · softmax(logits) + (1 − g) · Σ_{s: src_s = piece} weights_s: the pointer-generator of
@@ -225,7 +236,7 @@ class Transformer(nn.Module):
         copies = self.config.pointer_generator
         x, _, cross = self.decoder(ids[:, None], self.tgt_table, state, copies)
         if not copies:
-            return self.logits(x[:, 0])
+            return self.logits(x[:, 0], state.shortlist)
         if state.src is None:
             raise ValueError("a model that copies (pointer_generator) must be started with its sources, src")
         return self.mixture(x, cross[-1], state.src)[:, 0]

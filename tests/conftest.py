@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+# What is started in the background, or by nohup, ignores these signals, and so does all that it starts.
+for _signal, _handler in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    if hasattr(signal, _signal) and signal.getsignal(getattr(signal, _signal)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, _signal), _handler)
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent

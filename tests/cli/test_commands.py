@@ -253,8 +253,9 @@ def test_nothing_given_on_a_terminal(run: Run) -> None:
     assert run("translate", "-q", "-", terminal=True, stdin=b"a\n") == (0, "A\n", "")
 
 
-COMMANDS = ("translate", "summarize", "qa", "show-attention", "evaluate")
-LEVELS = [(), *((c,) for c in COMMANDS), *(("evaluate", c) for c in ("translate", "summarize", "qa"))]
+COMMANDS = ("translate", "summarize", "qa", "show-attention", "evaluate", "models")
+ON_MODELS = ("list", "info", "check", "convert", "pull")
+LEVELS = [(), *((c,) for c in COMMANDS), *(("evaluate", c) for c in COMMANDS[:3]), *(("models", c) for c in ON_MODELS)]
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -271,9 +272,11 @@ def test_help_everywhere_with_examples_first(run: Run, level: tuple[str, ...], f
 
 def test_the_commands_are_listed_in_their_order(run: Run) -> None:
     _, _, listed = run("--help").out.partition("Commands:\n")
-    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:5] == list(COMMANDS)
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:6] == list(COMMANDS)
     _, _, listed = run("evaluate", "--help").out.partition("Commands:\n")
     assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:3] == list(COMMANDS[:3])
+    _, _, listed = run("models", "--help").out.partition("Commands:\n")
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")][:5] == list(ON_MODELS)
 
 
 def test_help_states_defaults_and_flags(run: Run) -> None:
@@ -297,7 +300,7 @@ def test_version(run: Run) -> None:
     assert run("--version") == (0, f"tx {__version__}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [(), ("evaluate",)])
+@pytest.mark.parametrize("arguments", [(), ("evaluate",), ("models",)])
 def test_no_command(run: Run, arguments: tuple[str, ...]) -> None:
     status, out, err = run(*arguments)
     assert (status, out) == (2, "")

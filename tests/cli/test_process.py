@@ -121,11 +121,7 @@ def test_interrupt_keeps_finished_lines_and_says_nothing(tmp_path: Path) -> None
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_a_signal_leaves_no_half_file(tmp_path: Path, number: int, status: int) -> None:
     command = [sys.executable, FAKE, "translate", "-o", str(tmp_path / "out"), "sleep"]
-
-    def as_in_a_terminal() -> None:  # under nohup SIGHUP is ignored, by all that is started there
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=as_in_a_terminal)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 30
     while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,17 +1,65 @@
-"""Tiny random models of the reference implementation, built offline, with every parameter moved far from its start."""
+"""Tiny random models of the reference implementation, built offline, with every parameter moved far from its start; and
+what it takes to compare one with what it is in our terms."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
 
-Builder = Callable[..., Any]
+from tx.model import generation  # noqa: E402
+from tx.model.config import GenerationConfig, ModelConfig  # noqa: E402
+from tx.model.convert import Converted, convert_tensors  # noqa: E402
+from tx.model.errors import CheckpointError  # noqa: E402
+from tx.model.families import FAMILIES  # noqa: E402
+from tx.model.numpy_engine import NumpyStepper, NumpyTransformer  # noqa: E402
+from tx.model.torch_engine import TorchStepper  # noqa: E402
+from tx.model.transformer import Transformer  # noqa: E402
+
+LENGTH = 150
+SAME = 2e-5  # largest difference, in standard deviations of the reference's logits, between fp32 computations
+SAME_WEIGHTS = 2e-5  # of attention
+DIFFERENT = 0.02  # what a wrong formula must move the logits by
+
+N_PROMPTS = 200
+LIMIT = 80  # nothing gets there: the two sides rank differently what the limit cuts
+FIRST_TEXT = 8  # pieces from here on are text
+
+SIZES = {  # of all but T5
+    "vocab_size": 67,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "max_position_embeddings": 160,
+}
+T5_SIZES = {
+    "vocab_size": 67,
+    "d_model": 32,
+    "d_kv": 6,
+    "d_ff": 48,
+    "num_layers": 2,
+    "num_decoder_layers": 3,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+
+
+# --- the reference ---
 
 
 @torch.no_grad()
@@ -22,35 +70,413 @@ def perturb(model: torch.nn.Module, std: float, seed: int) -> None:
     """
     noise = torch.Generator().manual_seed(seed)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    for tensor in [*parameters, model.final_logits_bias]:
+    bias = getattr(model, "final_logits_bias", None)
+    for tensor in parameters if bias is None else [*parameters, bias]:
         tensor += torch.randn(tensor.shape, generator=noise) * std
 
 
-@pytest.fixture(scope="session")
-def marian() -> Builder:
-    """A function that builds a random MarianMTModel: settings of MarianConfig, `std` and `seed` of the noise."""
-    from transformers import MarianConfig, MarianMTModel
+def build_reference(kind: str, std: float | None = None, seed: int = 0, **settings: Any) -> Any:
+    """A random model of the family `kind`: settings of its configuration, `std` and `seed` of the noise. With `untied`,
+    its output layer is its own."""
+    import transformers
 
-    def build(std: float = 0.3, seed: int = 0, **settings: Any) -> Any:
-        sizes = {
-            "vocab_size": 67,
-            "d_model": 32,
-            "encoder_layers": 2,
-            "decoder_layers": 3,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 48,
-            "decoder_ffn_dim": 48,
-            "max_position_embeddings": 160,
-            "pad_token_id": 50,
-            "decoder_start_token_id": 50,
-            "activation_function": "swish",
-            "scale_embedding": True,
+    if std is None:
+        std = 0.15 if kind == "t5" else 0.3  # T5 does not scale its scores: more, and all attention is on one piece
+    untied = settings.pop("untied", False)
+    config_class, model_class, sizes = {
+        "marian": (transformers.MarianConfig, transformers.MarianMTModel, SIZES),
+        "bart": (transformers.BartConfig, transformers.BartForConditionalGeneration, SIZES),
+        "mbart": (transformers.MBartConfig, transformers.MBartForConditionalGeneration, SIZES),
+        "m2m_100": (transformers.M2M100Config, transformers.M2M100ForConditionalGeneration, SIZES),
+        "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration, T5_SIZES),
+    }[kind]
+    torch.manual_seed(seed)
+    config = config_class(**{**sizes, **settings}, attn_implementation="eager")
+    model = model_class(config).eval()
+    if untied:
+        model.lm_head.weight = torch.nn.Parameter(torch.randn(config.vocab_size, config.d_model) * 0.5)
+        config.tie_word_embeddings = kind == "t5"  # where it always is true
+    perturb(model, std, seed)
+    return model
+
+
+def arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    return {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+
+
+def stored_arrays(reference: Any) -> dict[str, Any]:
+    """The tensors that the reference stores, as arrays: of an output layer that is tied there is none."""
+    tensors = reference.state_dict()
+    if reference.lm_head.weight is reference.get_input_embeddings().weight:
+        del tensors["lm_head.weight"]
+    return arrays(tensors)
+
+
+def convert(reference: Any) -> Converted:
+    return converted(reference.config.model_type, reference)
+
+
+def converted(kind: str, reference: Any, tensors: Mapping[str, Any] | None = None, **changes: Any) -> Converted:
+    """The reference in our terms, with changes to its config.json and perhaps other tensors."""
+    values = reference.config.to_dict() | changes
+    return convert_tensors(FAMILIES[kind], values, stored_arrays(reference) if tensors is None else tensors)
+
+
+def refused(
+    kind: str, reference: Any, changes: Mapping[str, Any], words: str, tensors: Mapping[str, Any] | None = None
+) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        converted(kind, reference, tensors, **changes)
+    assert words in str(caught.value) and "\n" not in str(caught.value), str(caught.value)
+
+
+# --- the same computation twice ---
+
+
+# Of fields that are not true or false, and of those that cannot be changed alone, other values. Sizes of vocabularies and
+# of the model are those of the tensors.
+FLIPS: dict[str, Callable[[ModelConfig], list[dict[str, Any]]]] = {
+    "src_vocab_size": lambda c: [],
+    "tgt_vocab_size": lambda c: [],
+    "d_model": lambda c: [],
+    "n_heads": lambda c: [{"n_heads": c.d_head, "d_head": c.n_heads}],
+    "d_head": lambda c: [{"n_heads": n, "d_head": c.n_heads * c.d_head // n} for n in (1, 2) if n != c.n_heads],
+    "d_ff": lambda c: [{"d_ff": c.d_ff - 8}],
+    "n_encoder_layers": lambda c: [{"n_encoder_layers": c.n_encoder_layers - 1}],
+    "n_decoder_layers": lambda c: [{"n_decoder_layers": c.n_decoder_layers - 1}],
+    "norm": lambda c: [{"norm": "rms" if c.norm == "layer" else "layer"}],
+    "norm_eps": lambda c: [{"norm_eps": 0.9}],
+    "activation": lambda c: [{"activation": f} for f in ("relu", "gelu", "gelu_tanh", "silu") if f != c.activation],
+    "positions": lambda c: [{"positions": p} for p in ("sinusoidal", "learned", "relative") if p != c.positions],
+    "sinusoid_layout": lambda c: [
+        {"sinusoid_layout": layout}
+        for layout in ("interleaved", "halves", "tensor2tensor")
+        if layout != c.sinusoid_layout
+    ],
+    "position_offset": lambda c: [{"position_offset": c.position_offset + 1}],
+    "max_positions": lambda c: [{"max_positions": LENGTH}],
+    "relative_buckets": lambda c: [{"relative_buckets": c.relative_buckets - 4}],
+    "relative_max_distance": lambda c: [{"relative_max_distance": 110}],
+    "share_embeddings": lambda c: [{"share_embeddings": not c.share_embeddings, "tgt_vocab_size": c.src_vocab_size}],
+    "n_segments": lambda c: [{"n_segments": 3}],
+    "pointer_generator": lambda c: [{"pointer_generator": True}] if c.src_vocab_size == c.tgt_vocab_size else [],
+    "decoder_autoregression": lambda c: [{"decoder_autoregression": "ssru"}],
+}
+MEANS_NOTHING = {
+    "sinusoidal": ("relative_buckets", "relative_max_distance", "max_positions"),
+    "learned": ("sinusoid_layout", "relative_buckets", "relative_max_distance", "max_positions"),
+    "relative": ("sinusoid_layout", "position_offset", "max_positions"),
+}
+
+
+def flips(config: ModelConfig, field: str) -> list[dict[str, Any]]:
+    """Changes to the configuration by which this field has other values."""
+    return FLIPS[field](config) if field in FLIPS else [{field: not getattr(config, field)}]
+
+
+def our_model(converted: Converted, **changes: Any) -> Transformer:
+    """The converted checkpoint as a model; with `changes` to its configuration, as wrong a one as the change makes it."""
+    torch.manual_seed(0)  # of parameters that the checkpoint does not have
+    model = Transformer(dataclasses.replace(converted.model, **changes))
+    tensors = {name: torch.from_numpy(np.array(array, np.float32)) for name, array in converted.tensors.items()}
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    if changes:  # what a table of another size has of this one
+        tensors = {
+            name: tensor[tuple(slice(n) for n in shapes[name])] if name in shapes else tensor
+            for name, tensor in tensors.items()
         }
-        torch.manual_seed(seed)
-        config = MarianConfig(**{**sizes, **settings}, attn_implementation="eager")
-        model = MarianMTModel(config).eval()
-        perturb(model, std, seed)
-        return model
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor.shape == shapes.get(name)}
+    model.load_state_dict(tensors, strict=not changes)
+    if changes.get("logits_bias"):
+        torch.nn.init.normal_(model.logits_bias)
+    return model.eval()
 
-    return build
+
+class Inputs:
+    """Two sources of which one is padded, two targets; padding is nowhere else, for some models number what is not."""
+
+    def __init__(self, converted: Converted) -> None:
+        random = torch.Generator().manual_seed(3)
+        pad = converted.special.pad
+        self.src = torch.randint(0, converted.model.src_vocab_size - 1, (2, LENGTH), generator=random)
+        self.tgt = torch.randint(0, converted.model.tgt_vocab_size - 1, (2, LENGTH), generator=random)
+        self.src[self.src >= pad] += 1
+        self.tgt[self.tgt >= pad] += 1
+        self.mask = torch.arange(LENGTH) < torch.tensor([[LENGTH], [LENGTH - 53]])
+        self.src[~self.mask] = pad
+        self.tgt[:, 0] = converted.special.decoder_start
+
+
+class Pair:
+    """A reference model, its answer to the inputs, and what it is in our terms."""
+
+    def __init__(self, reference: Any) -> None:
+        self.reference, self.converted = reference, convert(reference)
+        self.inputs = Inputs(self.converted)
+        with torch.no_grad():
+            self.answer = reference(
+                input_ids=self.inputs.src,
+                attention_mask=self.inputs.mask.long(),
+                decoder_input_ids=self.inputs.tgt,
+                use_cache=False,
+                output_attentions=True,
+            )
+
+    @cached_property
+    def maps(self) -> list[tuple[Any, ...]]:
+        """The reference's weights of attention: encoder, decoder, cross."""
+        return [self.answer.encoder_attentions, self.answer.decoder_attentions, self.answer.cross_attentions]
+
+    def check_maps(self, attentions: Any) -> None:
+        ours = attentions.encoder, attentions.decoder, attentions.cross
+        for our_maps, maps, queries in zip(ours, self.maps, (self.inputs.mask, None, None), strict=True):
+            assert len(our_maps) == len(maps)
+            for a, b in zip(our_maps, maps, strict=True):
+                a = torch.as_tensor(a).detach()
+                if queries is not None:  # where padding looks is of no interest
+                    a, b = a.transpose(1, 2)[queries], b.transpose(1, 2)[queries]
+                torch.testing.assert_close(a, b, rtol=0, atol=SAME_WEIGHTS)
+
+    def difference(self, logits: Any) -> float:
+        """The largest, in standard deviations of the reference's logits."""
+        logits = torch.as_tensor(logits)
+        if logits.shape != self.answer.logits.shape:
+            return math.inf
+        return float((logits - self.answer.logits).abs().max() / self.answer.logits.std())
+
+    def check_field(self, field: str) -> None:
+        """Any other value of this field of the configuration moves the logits; where the field means nothing, none does."""
+        config = self.converted.model
+        for changes in flips(config, field):
+            difference = self.changed(**changes)
+            if field in MEANS_NOTHING[config.positions]:
+                assert difference < SAME, changes
+            elif {config.activation, changes.get("activation")} == {"gelu", "gelu_tanh"}:
+                assert difference > 5 * SAME, changes  # so much alike are the two
+            else:
+                assert difference > DIFFERENT, changes
+
+    def changed(self, **changes: Any) -> float:
+        """How far from the reference our model is with these changes to its configuration."""
+        with torch.no_grad():
+            logits, _ = our_model(self.converted, **changes)(self.inputs.src, self.inputs.mask, self.inputs.tgt)
+        return self.difference(logits)
+
+    def changed_tensor(self, ending: str) -> float:
+        """How far from the reference our model is with 1.05 times the first tensor whose name ends so."""
+        key = next(key for key in self.converted.tensors if key.endswith(ending))
+        tensors = self.converted.tensors | {key: np.asarray(self.converted.tensors[key]) * np.float32(1.05)}
+        with torch.no_grad():
+            model = our_model(self.converted._replace(tensors=tensors))
+            return self.difference(model(self.inputs.src, self.inputs.mask, self.inputs.tgt)[0])
+
+    def check_torch(self) -> None:
+        """Logits and attention in one pass, fused, and piece by piece."""
+        model, inputs = our_model(self.converted), self.inputs
+        explicit, attentions = model(inputs.src, inputs.mask, inputs.tgt, need_weights=True)
+        assert self.difference(explicit.detach()) < SAME
+        assert attentions is not None
+        self.check_maps(attentions)
+        with torch.no_grad():
+            fused, nothing = model(inputs.src, inputs.mask, inputs.tgt)
+            state = model.start(model.encode(inputs.src, inputs.mask), inputs.mask)
+            cached = torch.stack([model.step(ids, state) for ids in inputs.tgt.T], dim=1)
+        assert nothing is None
+        assert self.difference(fused) < SAME
+        assert self.difference(cached) < SAME
+
+    def check_numpy(self) -> None:
+        """The same with the NumPy engine."""
+        model = NumpyTransformer(self.converted.model, self.converted.tensors)
+        src, mask, tgt = (x.numpy() for x in (self.inputs.src, self.inputs.mask, self.inputs.tgt))
+        logits, attentions = model.forward(src, mask, tgt, need_weights=True)
+        assert self.difference(logits) < SAME
+        assert attentions is not None
+        self.check_maps(attentions)
+        state = model.start(model.encode(src, mask), mask)
+        cached = np.stack([model.step(ids, state) for ids in tgt.T], axis=1)
+        assert self.difference(cached) < SAME
+
+    def check_it_is_worth_comparing(self) -> None:
+        """Logits that differ, and attention that is neither flat nor all on one piece."""
+        assert self.answer.logits.std() > 1
+        for maps in self.maps:
+            assert max(weights.max() for weights in maps) > 0.2
+            assert max(weights[0, :, -1].max() for weights in maps) > 2 / LENGTH
+            assert min(weights[0, :, -1].max(dim=-1).values.mean() for weights in maps) < 0.9
+
+
+# --- the same search twice ---
+
+
+class Ending:
+    """A rule of our search, and a processor of the reference's scores, with which the end becomes likelier from piece to
+    piece: a random model hardly knows one."""
+
+    def __init__(self, eos: int, before: int = 0) -> None:
+        self.eos, self.before = eos, before
+
+    def __call__(self, ids: Any, *arguments: Any) -> Any:
+        scores = arguments[-1]
+        scores[:, self.eos] += 0.8 * (ids.shape[1] - self.before)
+        return scores
+
+
+class ForcedFirst:
+    """A rule of our search as the reference forces a first piece: it counts as one, with probability 1."""
+
+    def __init__(self, piece: int) -> None:
+        self.piece = piece
+
+    def __call__(self, ids: Any, sentences: Any, logits: Any) -> None:
+        if not ids.shape[1]:
+            logits.fill(-np.inf)
+            logits[:, self.piece] = 0
+
+
+class Search:
+    """A random reference and what it finds for random prompts; and the same model behind our steppers. The reference and
+    PyTorch are in double precision: rounding decides no tie. `before` are pieces that the decoder is fed after its start,
+    a language for example."""
+
+    def __init__(self, reference: Any, before: Sequence[int] = ()) -> None:
+        self.reference, config = reference, reference.config
+        self.before, self.pad, self.eos = list(before), config.pad_token_id, config.eos_token_id
+        reference.double()
+        self.converted = convert(reference)
+        self.start = self.converted.special.decoder_start
+        numbers = np.random.default_rng(0)
+        sizes = numbers.integers(2, 16, N_PROMPTS)
+        self.prompts = [[*numbers.integers(FIRST_TEXT, config.vocab_size, n).tolist(), self.eos] for n in sizes]
+        self.steppers = {
+            "torch": TorchStepper(our_model(self.converted).double(), self.pad),
+            "numpy": NumpyStepper(NumpyTransformer(self.converted.model, self.converted.tensors), self.pad),
+        }
+        self._found: dict[str, Any] = {}
+
+    def theirs(self, beam: int, **settings: Any) -> list[list[tuple[list[int], float]]]:
+        """For each prompt the outputs of all beams: pieces without the start, the end and padding; and their scores (of a
+        greedy search zeros).
+
+        It takes padding out after the softmax; `renormalize_logits` makes the rest sum to one, as ours does.
+        `early_stopping=True` is the rule that ours shares: done when as many hypotheses as beams have finished. (Ours also
+        stops where nothing better can come, which changes no result.)
+        """
+        key = f"{beam} {settings}"
+        if key in self._found:
+            return self._found[key]  # type: ignore[no-any-return]
+        longest = max(map(len, self.prompts))
+        n_fed = len(settings.get("decoder_input_ids", [[self.start]])[0])
+        several = {"num_return_sequences": beam, "early_stopping": True} if beam > 1 else {}
+        out = self.reference.generate(
+            input_ids=torch.tensor([[*ids, *[self.pad] * (longest - len(ids))] for ids in self.prompts]),
+            attention_mask=torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids in self.prompts]),
+            num_beams=beam,
+            max_length=LIMIT + n_fed,
+            do_sample=False,
+            forced_eos_token_id=None,
+            suppress_tokens=[self.pad],
+            logits_processor=[Ending(self.eos, n_fed)],
+            renormalize_logits=True,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **several,
+            **settings,
+        )
+        scores = [0.0] * len(self.prompts) if beam == 1 else out.sequences_scores.tolist()
+        ended = [row[n_fed : row.index(self.eos, n_fed)] for row in out.sequences.tolist()]  # none was cut by the limit
+        found = list(zip(ended, scores, strict=True))
+        self._found[key] = [found[i : i + beam] for i in range(0, len(found), beam)]
+        return self._found[key]  # type: ignore[no-any-return]
+
+    def fed(self) -> Tensor:
+        """The pieces before the output, for the reference."""
+        return torch.tensor([[self.start, *self.before]] * N_PROMPTS)
+
+    def compare(
+        self, engine: str, theirs: list[Any], prefix: Sequence[int] = (), rules: Sequence[Any] = (), **settings: Any
+    ) -> None:
+        """That ours finds the same, piece for piece, in all beams, with the same scores."""
+        config = GenerationConfig(max_length=LIMIT, max_length_factor=0.0, max_length_constant=LIMIT, **settings)
+        found = generation.generate(
+            self.steppers[engine],
+            self.prompts,
+            config=config,
+            special=self.converted.special,
+            prefix=prefix,
+            n_best=config.beam_size,
+            rules=[Ending(self.eos), *rules],
+        )
+        assert [[list(h.ids) for h in hs] for hs in found] == [[ids for ids, _ in hs] for hs in theirs]
+        if config.beam_size > 1:
+            scores = [[score for _, score in hs] for hs in theirs]
+            np.testing.assert_allclose([[h.score for h in hs] for hs in found], scores, atol=1e-4)
+
+    def check(self, engine: str, length_penalty: float = 1.0) -> None:
+        """A beam of four, and a greedy search. Scores are Σ log p divided by the number of pieces with the end, without
+        those that the decoder was given, to the power of the penalty."""
+        given = [self.start, *self.before]
+        fed = {"decoder_input_ids": self.fed()} if self.before else {}
+        beam = self.theirs(4, length_penalty=length_penalty, **fed)
+        greedy = self.theirs(1, **fed)
+        prefix = given if self.before else ()
+        self.compare(engine, beam, prefix, beam_size=4, length_penalty=length_penalty)
+        self.compare(engine, greedy, prefix, beam_size=1)
+        # The prompts do matter, there is something to search, and searching finds other outputs.
+        best, alone = ([tuple(hs[0][0]) for hs in found] for found in (beam, greedy))
+        assert len(set(best)) > N_PROMPTS / 4
+        assert np.mean([len(ids) for ids in best]) > 3
+        assert sum(a != b for a, b in zip(best, alone, strict=True)) > N_PROMPTS / 10
+
+    def check_forced(self, engine: str, piece: int) -> None:
+        """The reference's own way to force the first piece: it counts in the length."""
+        beam = self.theirs(4, length_penalty=1.0, forced_bos_token_id=piece)
+        assert all(ids[0] == piece for hs in beam for ids, _ in hs)
+        self.compare(engine, beam, rules=[ForcedFirst(piece)], beam_size=4)
+
+
+@pytest.fixture(scope="session")
+def parity() -> Any:
+    """What the files of tests share. `pair(kind, **settings)` and `search(kind, before, **settings)` make each only once."""
+    made: dict[str, Any] = {}
+
+    def pair(kind: str, **settings: Any) -> Pair:
+        key = f"{kind} {sorted(settings.items())}"
+        if key not in made:
+            made[key] = Pair(build_reference(kind, **settings))
+        return made[key]  # type: ignore[no-any-return]
+
+    def search(kind: str, before: Sequence[int] = (), **settings: Any) -> Search:
+        key = f"search {kind} {before} {sorted(settings.items())}"
+        if key not in made:
+            made[key] = Search(build_reference(kind, **settings), before)
+        return made[key]  # type: ignore[no-any-return]
+
+    return SimpleNamespace(
+        pair=pair,
+        search=search,
+        build=build_reference,
+        arrays=arrays,
+        stored_arrays=stored_arrays,
+        convert=convert,
+        converted=converted,
+        refused=refused,
+        our_model=our_model,
+        SAME=SAME,
+        DIFFERENT=DIFFERENT,
+    )
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Matrices this small gain nothing from more, and lose much where other programs compute too."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def no_loop_detection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference has none."""
+    monkeypatch.setattr(generation, "LOOP_REPEATS", 10**6)

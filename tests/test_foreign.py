@@ -1,0 +1,322 @@
+"""Folders of Hugging Face, read as they are: text for text what the reference implementation's tokenizer and `generate` give."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np  # noqa: E402
+
+from tx.model.attending import attend  # noqa: E402
+from tx.model.checkpoint import load_checkpoint, resolve_model, save_foreign  # noqa: E402
+from tx.model.errors import CheckpointError, UsageError  # noqa: E402
+from tx.model.foreign import is_foreign  # noqa: E402
+from tx.model.languages import MBART_50, NLLB  # noqa: E402
+from tx.model.pipeline import Translator  # noqa: E402
+from tx.model.runtime import Runtime  # noqa: E402
+
+sentencepiece = pytest.importorskip("sentencepiece")
+tokenizers = pytest.importorskip("tokenizers")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+LINES = [
+    "The kettle sings while the rain runs down the window.",
+    "Nobody had told the two boatmen where the rope was tied.",
+    "A letter came on Tuesday, and another one a week later.",
+    "水壶在响，雨顺着窗户流下来。",
+    "没有人告诉两个船夫绳子系在哪里。",
+]
+ENGLISH = ["The rope was tied down.", "A letter, and the rain came later", "Nobody sings"]
+LENGTH = 8  # pieces of an output: too few for what our search would call a loop
+SIZES = {
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "max_position_embeddings": 64,
+}
+
+
+def vocabulary(**options: Any) -> bytes:
+    """A small SentencePiece model."""
+    file = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES * 3),
+        model_writer=file,
+        minloglevel=2,
+        vocab_size=120,
+        hard_vocab_limit=False,
+        **options,
+    )
+    return file.getvalue()
+
+
+def pieces_of(content: bytes) -> list[str]:
+    library = sentencepiece.SentencePieceProcessor(model_proto=content)
+    return [library.id_to_piece(i) for i in range(library.get_piece_size())]
+
+
+def save_model(folder: Path, config: Any, **generation: Any) -> Any:
+    """A model of this configuration with its weights moved far from their start, saved; the settings of its search too."""
+    torch.manual_seed(11)
+    model = transformers.AutoModelForSeq2SeqLM.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:  # tables of sinusoids do not
+                parameter.add_(torch.randn_like(parameter) * 0.3)
+        for name, parameter in model.named_parameters():  # or the source would count for little beside the last piece
+            if "encoder_attn.out_proj" in name or "EncDecAttention.o" in name:
+                parameter.mul_(4)
+        if hasattr(model, "final_logits_bias"):
+            model.final_logits_bias.normal_()
+    model.generation_config.update(max_length=LENGTH + 1, no_repeat_ngram_size=2, num_beams=1, **generation)
+    model.save_pretrained(folder)
+    return model
+
+
+def write(path: Path, values: Any) -> None:
+    path.write_text(json.dumps(values), encoding="utf-8")
+
+
+def marian(folder: Path) -> tuple[Any, Any]:
+    source, target = vocabulary(), vocabulary(model_type="bpe")
+    names = sorted({*pieces_of(source)[3:], *pieces_of(target)[3:]})
+    ids = {piece: i for i, piece in enumerate(["</s>", "<unk>", *names, "<pad>"])}
+    folder.mkdir()
+    (folder / "source.spm").write_bytes(source)
+    (folder / "target.spm").write_bytes(target)
+    write(folder / "vocab.json", ids)
+    write(folder / "tokenizer_config.json", {"source_lang": "en", "target_lang": "de"})
+    tokenizer = transformers.MarianTokenizer.from_pretrained(folder)
+    pad = ids["<pad>"]
+    config = transformers.MarianConfig(
+        vocab_size=len(ids),
+        pad_token_id=pad,
+        decoder_start_token_id=pad,
+        eos_token_id=0,
+        forced_eos_token_id=None,
+        **SIZES,
+    )
+    return save_model(folder, config, bad_words_ids=[[pad]]), tokenizer
+
+
+class Pieces:
+    """What a tokenizer does to a text by the rules of its documentation, with the library `sentencepiece`: `shift` is added
+    to the library's ids, for three pieces that stand in another order and one before them all."""
+
+    def __init__(self, content: bytes, shift: int, before: list[int], after: list[int]) -> None:
+        self.processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+        self.shift, self.before, self.after = shift, before, after
+        self.codes: dict[str, int] = {}
+
+    def __call__(self, text: str, return_tensors: str) -> SimpleNamespace:
+        ids = [i + self.shift if i else 3 for i in self.processor.encode(text)]
+        return SimpleNamespace(input_ids=torch.tensor([[*self.before, *ids, *self.after]]))
+
+    def decode(self, ids: Any, **settings: Any) -> str:
+        size = self.processor.get_piece_size()
+        pieces = [i - self.shift for i in ids.tolist()]
+        return str(self.processor.decode([i for i in pieces if 3 <= i < size]))
+
+
+def t5(folder: Path) -> tuple[Any, Any]:
+    folder.mkdir()
+    content = vocabulary(pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    (folder / "spiece.model").write_bytes(content)
+    sizes = {"d_model": 16, "d_kv": 6, "d_ff": 24, "num_layers": 2, "num_heads": 2}
+    config = transformers.T5Config(vocab_size=256, decoder_start_token_id=0, **sizes)
+    return save_model(folder, config), Pieces(content, 0, [], [1])
+
+
+def fairseq(folder: Path, tokenizer_class: str, config_class: str, codes: list[str], source: str) -> tuple[Any, Any]:
+    """The piece n of the library is n + 1, after "<s>", "<pad>", "</s>" and "<unk>"; the languages come after all others."""
+    folder.mkdir()
+    content = vocabulary()
+    (folder / "sentencepiece.bpe.model").write_bytes(content)
+    write(folder / "tokenizer_config.json", {"tokenizer_class": tokenizer_class})
+    first = len(pieces_of(content)) + 1
+    size = first + len(codes) + 1  # and "<mask>"
+    config = getattr(transformers, config_class)(vocab_size=size, decoder_start_token_id=2, **SIZES)
+    tokenizer = Pieces(content, 1, [first + codes.index(source)], [2])
+    tokenizer.codes = {code: first + i for i, code in enumerate(codes)}
+    return save_model(folder, config, forced_eos_token_id=None), tokenizer
+
+
+def bart(folder: Path) -> tuple[Any, Any]:
+    folder.mkdir()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=special,
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE())
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.train_from_iterator(LINES, trainer)
+    model = json.loads(backend.to_str())["model"]
+    write(folder / "vocab.json", model["vocab"])
+    merges = "\n".join(" ".join(pair) for pair in model["merges"])
+    (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}\n", encoding="utf-8")
+    tokenizer = transformers.BartTokenizer.from_pretrained(folder)
+    config = transformers.BartConfig(vocab_size=len(model["vocab"]), forced_bos_token_id=0, **SIZES)
+    return save_model(folder, config, forced_eos_token_id=None, forced_bos_token_id=0), tokenizer
+
+
+Build = Callable[[Path], tuple[Any, Any]]
+
+
+def mbart_50(folder: Path) -> tuple[Any, Any]:
+    return fairseq(folder, "MBart50Tokenizer", "MBartConfig", MBART_50, "en_XX")
+
+
+def nllb(folder: Path) -> tuple[Any, Any]:
+    return fairseq(folder, "NllbTokenizer", "M2M100Config", NLLB, "eng_Latn")
+
+
+def expected(model: Any, tokenizer: Any, texts: list[str], **settings: Any) -> list[str]:
+    """What the reference implementation makes of each text."""
+    found = []
+    for text in texts:
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **settings)
+        found.append(tokenizer.decode(out[0], skip_special_tokens=True, clean_up_tokenization_spaces=False).strip())
+    return found
+
+
+def translated(folder: Path, engine: str, **languages: str) -> list[str]:
+    results = Translator(folder, engine=engine).translate(ENGLISH, **languages)
+    return [result.text for result in results]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+def test_marian(engine: str, tmp_path: Path) -> None:
+    model, tokenizer = marian(tmp_path / "opus-mt-en-de")
+    wanted = expected(model, tokenizer, ENGLISH)
+    assert len(set(wanted)) == len(ENGLISH) and all(wanted)
+    assert translated(tmp_path / "opus-mt-en-de", engine) == wanted
+    assert translated(tmp_path / "opus-mt-en-de", engine, source="en", target="de") == wanted
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+def test_t5(engine: str, tmp_path: Path) -> None:
+    model, tokenizer = t5(tmp_path / "t5")
+    wanted = expected(model, tokenizer, [f"translate English to German: {text}" for text in ENGLISH])
+    assert translated(tmp_path / "t5", engine, target="de") == wanted
+    with pytest.raises(UsageError, match="Give the target language: de, fr, ro"):
+        translated(tmp_path / "t5", engine)
+    assert load_checkpoint(tmp_path / "t5" / "model.safetensors").config == load_checkpoint(tmp_path / "t5").config
+    with pytest.raises(UsageError, match="does not translate any language → zh; it translates en → de, en → fr"):
+        translated(tmp_path / "t5", engine, target="zh")
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+@pytest.mark.parametrize("build, codes", [(mbart_50, ("en_XX", "zh_CN")), (nllb, ("eng_Latn", "zho_Hans"))])
+def test_many_languages(build: Build, codes: tuple[str, str], engine: str, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    model, tokenizer = build(folder)
+    # Its lengths count the start and the forced piece, and the folder says nothing of the latter.
+    wanted = expected(model, tokenizer, ENGLISH, forced_bos_token_id=tokenizer.codes[codes[1]], max_length=LENGTH + 2)
+    assert len(set(wanted)) == len(ENGLISH)
+    wanted = [text or source for text, source in zip(wanted, ENGLISH, strict=True)]  # nothing is left out
+    assert translated(folder, engine, source="en", target="zh") == wanted
+    assert translated(folder, engine, source=codes[0], target=codes[1]) == wanted
+    assert translated(folder, engine, target="zh") == wanted  # the text has no Han characters: a guess
+    with pytest.raises(UsageError, match=r"Give the target language: .* and [0-9]+ more"):
+        translated(folder, engine)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
+def test_bart(engine: str, tmp_path: Path) -> None:
+    """It translates nothing: its task is a summary."""
+    model, tokenizer = bart(tmp_path / "bart")
+    runtime = Runtime(tmp_path / "bart", engine=engine)
+    checkpoint = runtime.checkpoint
+    jobs = [("summarize", tuple(checkpoint.tokenizer.encode(text))) for text in ENGLISH]
+    found = runtime.generate(jobs, checkpoint.config.generation, 2)
+    # Bytes that form no character are left out.
+    wanted = [text.replace("\ufffd", "").strip() for text in expected(model, tokenizer, ENGLISH)]
+    assert [checkpoint.tokenizer.decode(found[job].ids).strip() for job in jobs] == wanted
+    with pytest.raises(CheckpointError, match="the model bart does not translate"):
+        translated(tmp_path / "bart", engine)
+
+
+@pytest.mark.parametrize("build", [marian, t5, nllb, bart])
+def test_what_is_saved_as_ours_is_the_same(build: Build, tmp_path: Path) -> None:
+    folder = tmp_path / "opus-mt-en-de"
+    build(folder)
+    there = load_checkpoint(folder)
+    again = load_checkpoint(save_foreign(there, tmp_path / "ours", dtype="float32"))
+    assert again.config == there.config
+    assert (again.target_tokenizer is again.tokenizer) == (there.target_tokenizer is there.tokenizer)
+    for one, other in ((again.tokenizer, there.tokenizer), (again.target_tokenizer, there.target_tokenizer)):
+        assert one.to_json() == other.to_json()
+        assert [one.encode(line) for line in LINES] == [other.encode(line) for line in LINES]
+    for name in there.tensors:
+        assert np.array_equal(again.tensors[name], np.asarray(there.tensors[name]))
+    if build is not bart:
+        assert translated(tmp_path / "ours", "numpy", target="de") == translated(folder, "numpy", target="de")
+
+
+def test_attention_of_a_foreign_model(tmp_path: Path) -> None:
+    folder = tmp_path / "opus-mt-en-de"
+    marian(folder)
+    found = attend(ENGLISH[0], model=folder)
+    assert found.task == "translate:de"
+    assert [token.text for token in found.src if token.special] == ["</s>"]
+    assert "".join(token.text for token in found.src[:-1]).replace(" ", "") == ENGLISH[0].replace(" ", "")
+    assert [token.text for token in found.fed if token.special] == ["<pad>"]
+    assert found.output == translated(folder, "numpy")[0]
+    assert found.decoder is not None and found.decoder.shape[2:] == (len(found.tgt), len(found.fed))
+
+
+def test_a_users_model_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    folder = tmp_path / "tx" / "models" / "mine"
+    folder.parent.mkdir(parents=True)
+    marian(folder)
+    assert resolve_model("mine") == folder
+    with pytest.raises(CheckpointError, match=r"no model 'yours': .* \(there: .*mine\)"):
+        resolve_model("yours")
+
+
+# --- damaged folders ---
+
+
+def test_what_is_no_model_is_not_taken_for_one(tmp_path: Path) -> None:
+    for content in ("{}", "[]", "[" * 1_000_000, '{"format": 1}', "\0"):
+        (tmp_path / "config.json").write_text(content)
+        assert not is_foreign(tmp_path)
+        with pytest.raises(CheckpointError, match="not a complete checkpoint"):
+            load_checkpoint(tmp_path)
+    assert not is_foreign(tmp_path / "nowhere")
+
+
+def test_a_folder_without_its_vocabulary(tmp_path: Path) -> None:
+    marian(tmp_path / "opus-mt-en-de")
+    for name in ("source.spm", "vocab.json", "target.spm"):
+        (tmp_path / "opus-mt-en-de" / name).unlink()
+    with pytest.raises(CheckpointError, match="has no vocabulary"):
+        load_checkpoint(tmp_path / "opus-mt-en-de")
+
+
+def test_a_vocabulary_with_more_pieces_than_the_embedding(tmp_path: Path) -> None:
+    folder = tmp_path / "opus-mt-en-de"
+    marian(folder)
+    ids = json.loads((folder / "vocab.json").read_text())
+    write(folder / "vocab.json", {**ids, "more": len(ids)})
+    with pytest.raises(CheckpointError, match=f"has {len(ids) + 1} pieces, but config.json has room for {len(ids)}"):
+        load_checkpoint(folder)
