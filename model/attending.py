@@ -115,10 +115,7 @@ class Attender:
                     map.output, target=map.source, source_language=there.target, target_language=there.source
                 )
                 self._aligned[key] = alignment.align(map, reverse)
-            except (
-                TxError,
-                ValueError,
-            ):  # no such direction, several sentences, or another text once it has been through
+            except (TxError, ValueError):  # no such direction, several sentences, or another text at its end
                 self._aligned[key] = alignment.align(map)
         return self._aligned[key]
 
