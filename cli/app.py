@@ -1,6 +1,8 @@
-"""The command line: names, options and help. Only typer and the standard library are imported before a command runs,
-so that help, completion and mistakes in the command line are answered at once. main.py, which is what a shell starts,
-comes here for all but a plain `tx translate …`; a new option of that goes into direct.py too."""
+"""The command line: names and help of the commands. Only typer and the standard library are imported before a command
+runs, so that help, completion and mistakes in the command line are answered at once. main.py, which is what a shell starts,
+comes here for all but a plain `tx translate …`.
+
+What the options are called and say is in options.py; an option of `tx translate` goes into direct.py too."""
 
 from __future__ import annotations
 
@@ -8,79 +10,17 @@ from . import interrupt  # first: from here on Ctrl-C is silent
 
 # isort: split
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
-from ..model.errors import UsageError
-from . import process
-from .text_io import DEVICES, ENGINES, ExitStatus, complain
-
-EXIT_CODES = (
-    "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 something was cut or looped (only with --strict), "
-    "130 interrupted, 143 terminated."
-)
-EXIT_CODES_PLAIN = "Exit codes: 0 ok, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."
-HINT_DASH = 'a text that begins with "-" needs "--" before it: {} -- "-5 degrees"'
-
-# UsageError of the command-line parser, in whichever of its two homes (click, or typer's own copy) typer has it.
-ParserError: Any = typer.BadParameter.__base__
-
-
-class _AsGiven:
-    """Hands an option's text to the command unchanged. Every option here is text or a flag, and typer's own conversion
-    would first import a validation library for longer than the whole of `tx --help` may take."""
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        if value is None and (param.multiple or param.nargs == -1):
-            return ()
-        return value
-
-
-class _PlainParams:
-    """What _Command and _Group share: every parameter, typer's own included, takes its value as given."""
-
-    def get_params(self, ctx: Any) -> Any:
-        params = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if hasattr(param, "_runtime_param"):  # typer 0.29 and later
-                param._runtime_param = _AsGiven()
-            if param.param_type_name == "argument" and hasattr(param, "display_type_rich"):
-                param.display_type_rich = lambda ctx: None  # types of Python say nothing to a user
-        return params
-
-
-class _Command(_PlainParams, TyperCommand):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuses a value attached to a short option: "-only you" is a text more often than the file "nly you"."""
-        options = [param for param in self.get_params(ctx) if param.param_type_name == "option"]
-        flags = {name for option in options if option.is_flag for name in option.opts}
-        valued = {name for option in options if not option.is_flag for name in option.opts}
-        rest = iter(args)
-        for token in rest:
-            if token == "--":
-                break
-            if token in valued:
-                next(rest, None)  # its value, whatever that looks like
-            elif token.startswith("-") and not token.startswith("--"):
-                for place, letter in enumerate(token[1:], 2):
-                    if f"-{letter}" in valued and token[place:]:
-                        message = f"-{letter} needs a space before its value; {HINT_DASH.format(ctx.command_path)}"
-                        raise ParserError(message, ctx=ctx)
-                    if f"-{letter}" not in flags:
-                        if f"-{letter}" in valued:
-                            next(rest, None)
-                        break
-        return super().parse_args(ctx, args)
-
-
-class _Group(_PlainParams, TyperGroup):
-    pass
+from ..model.errors import TxError, UsageError
+from . import app_evaluate, app_models, parser, process, user_settings
+from . import options as o
+from .text_io import ExitStatus, complain
 
 
 def _print_version(value: bool) -> None:
@@ -91,27 +31,7 @@ def _print_version(value: bool) -> None:
         raise typer.Exit()
 
 
-def _help_if_alone(ctx: typer.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help(), err=True)
-        raise typer.Exit(ExitStatus.USAGE)
-
-
-def _group(text: str, **settings: Any) -> typer.Typer:
-    names = {"help_option_names": ["-h", "--help"]}
-    return typer.Typer(
-        cls=_Group,
-        help=text,
-        epilog=EXIT_CODES,
-        context_settings=names,
-        invoke_without_command=True,
-        rich_markup_mode=None,  # plain text: no boxes, no markup, no colour codes, in pipes and files too
-        pretty_exceptions_enable=False,
-        **settings,
-    )
-
-
-app = _group(
+app = parser.group(
     """Translates texts, sums them up and finds answers in them: one small Transformer, offline.
 
     \b
@@ -125,107 +45,24 @@ app = _group(
       tx show-attention "I love NLP"
       tx evaluate translate dev.tsv
       tx models list
+      tx help streams
     """
 )
-evaluation = _group(
-    """Measures a model on a file of your own.
+app.add_typer(app_evaluate.app, name="evaluate")
+app.add_typer(app_models.app, name="models")
+config = parser.group(
+    """Shows what the configuration file and the environment set.
 
     \b
     Examples:
-      tx evaluate translate dev.tsv --from en --to zh
-      tx evaluate summarize articles.jsonl --limit 200
-      tx evaluate qa questions.jsonl.gz --json
+      tx config show
+      tx config path
+
+    tx help config says what may stand in the file.
     """
 )
-app.add_typer(evaluation, name="evaluate")
-evaluation.callback()(_help_if_alone)
-models = _group(
-    """Lists, examines, converts and fetches models.
-
-    \b
-    Examples:
-      tx models list
-      tx models info en-zh
-      tx models check ~/opus-mt-en-de
-      tx models convert ~/opus-mt-en-de ~/en-de
-      tx models pull Helsinki-NLP/opus-mt-en-de
-
-    A model is a name or a folder: of tx itself, of Hugging Face (Marian, BART, mBART, M2M100, NLLB, T5), or one that
-    Firefox or Bergamot use. The user's own models, which have names too, lie in $XDG_DATA_HOME/tx/models (by default in
-    ~/.local/share/tx/models), each in a folder of its name.
-    """
-)
-app.add_typer(models, name="models")
-models.callback()(_help_if_alone)
-
-Text = str | None
-Debug = Annotated[
-    bool, typer.Option("--debug", callback=process.show_traceback, help="Show a traceback with an error.")
-]
-From = Annotated[Text, typer.Option("--from", metavar="LANG", help="Language of the input (default: detected).")]
-To = Annotated[Text, typer.Option("--to", metavar="LANG", help="Language wanted (default: en for zh, else zh).")]
-Model = Annotated[
-    Text, typer.Option("--model", metavar="NAME|PATH", help="Model (default: $TX_MODEL, else that of tx itself).")
-]
-OnlyFrom = Annotated[Text, typer.Option("--from", metavar="LANG", help="Only directions from this language.")]
-OnlyTo = Annotated[Text, typer.Option("--to", metavar="LANG", help="Only directions to this language.")]
-Beam = Annotated[
-    Text, typer.Option("--beam", metavar="N", help="Width of the search, 1 is fastest (default: the model's own, 4).")
-]
-BatchSize = Annotated[
-    Text, typer.Option("--batch-size", metavar="N", help="Segments computed at once, same result (default: 32).")
-]
-Limit = Annotated[Text, typer.Option("--limit", metavar="N", help="Use the first N lines only.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
-Threads = Annotated[
-    Text,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        envvar="TX_THREADS",
-        help="Processor threads (default: 1 for numpy, at most 4 for torch).",
-    ),
-]
-Device = Annotated[
-    str,
-    typer.Option(
-        "--device", metavar="DEVICE", help="cpu, cuda or auto (PyTorch is asked).", autocompletion=lambda: list(DEVICES)
-    ),
-]
-
-Encoding = Annotated[
-    str, typer.Option("--encoding", metavar="NAME", help="Encoding of the input; output is always UTF-8.")
-]
-Engine = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        metavar="ENGINE",
-        envvar="TX_ENGINE",
-        help="numpy (starts at once), torch, or auto (numpy; torch for much text and on 4 cores).",
-        autocompletion=lambda: list(ENGINES),
-    ),
-]
-
-
-def _tasks() -> list[str]:
-    return ["translate", "summarize", "qa"]
-
-
-def _kinds() -> list[str]:
-    return ["cross", "encoder", "decoder", "rollout", "all"]
-
-
-def _layers() -> list[str]:
-    return ["last", "mean"]
-
-
-def _heads() -> list[str]:
-    return ["all", "max", "mean"]
-
-
-def _formats() -> list[str]:
-    return ["text", "moses", "json", "csv", "npz", "svg", "png", "html"]
+app.add_typer(config, name="config")
+config.callback()(parser.help_if_alone)
 
 
 @app.callback()
@@ -234,33 +71,40 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Debug = False,
+    debug: o.Debug = False,
 ) -> None:
-    _help_if_alone(ctx)
+    parser.help_if_alone(ctx)
 
 
-@app.command(cls=_Command, epilog=EXIT_CODES)
+@app.command(cls=parser.Command, epilog=parser.EXIT_CODES)
 def translate(
-    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Text; - is the standard input.")] = None,
-    files: Annotated[
-        list[str] | None, typer.Option("-i", "--input", metavar="FILE", help="Read this file; may be repeated.")
-    ] = None,
-    output: Annotated[
-        Text, typer.Option("-o", "--output", metavar="FILE", help="Write here; the file appears when it is complete.")
-    ] = None,
-    source: From = None,
-    target: To = None,
-    model: Model = None,
-    beam: Beam = None,
-    batch_size: BatchSize = None,
-    as_json: Json = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 if anything was cut or looped.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings.")] = False,
-    encoding: Encoding = "utf-8",
-    threads: Threads = None,
-    device: Device = "cpu",
-    engine: Engine = "auto",
-    debug: Debug = False,
+    text: o.TextArgument = None,
+    files: o.InputFiles = None,
+    output: o.OutputOrFolder = None,
+    suffix: o.Suffix = None,
+    in_place: o.InPlace = False,
+    format: o.Format = None,
+    fields: o.Field = None,
+    paragraph: o.Paragraph = False,
+    source: o.From = None,
+    target: o.To = None,
+    model: o.Model = None,
+    beam: o.Beam = None,
+    shortlist: o.Shortlist = False,
+    batch_size: o.BatchSize = None,
+    glossary: o.GlossaryFile = None,
+    n_best: o.NBest = None,
+    as_json: o.Json = False,
+    with_score: o.Score = False,
+    align: o.Align = False,
+    strict: o.Strict = False,
+    quiet: o.Quiet = False,
+    no_progress: o.NoProgress = False,
+    encoding: o.Encoding = "utf-8",
+    threads: o.Threads = None,
+    device: o.Device = "cpu",
+    engine: o.Engine = "auto",
+    debug: o.Debug = False,
 ) -> int:
     """Translates text, files or the standard input.
 
@@ -270,15 +114,32 @@ def translate(
       tx translate -- "-5 degrees"
       cat notes.txt | tx translate --to zh > notes.zh.txt
       tx translate -i a.txt -i b.txt -o both.txt --json
+      tx translate -i a.txt -i b.txt --suffix .zh
+      tx translate -i page.html -o page.zh.html
 
     One line out for one line in, in order. Blank lines, spaces at the ends of a line and line ends stay as they are.
-    The language of each line is detected unless --from or --to says it.
+    With --paragraph the lines of a text that was wrapped at some width are joined first: one line out for a paragraph.
+    Files that are no plain text by their ending (Markdown, HTML, subtitles, ...) keep their layout: tx help formats.
+
+    The language of each line is detected unless --from or --to says it; a text in the target language is left as it is.
+    Of several files all translations go to one place, or with --suffix, --in-place or -o and a folder each to a file of
+    its own.
+
+    A --glossary has a line for each term: the term, a tab, what it becomes; with "en", a tab, "zh" in its first line it is
+    for both directions.
+
+    With --score a line is: mean log-probability a piece, a tab, translation; with --align it ends in a tab and links
+    between words, source-translation from 0 (0-0 1-2). With --n-best there are up to N lines for a line, best first, each
+    with its score. Blank lines stay as they are, one for one.
 
     \b
-    What --json may say of a line in "flags" (the first three are warnings too):
+    What --json may say of a line in "flags" (the first five are warnings too, and
+    for all of these but split the exit code is 3 with --strict):
       split   too long for the model at once; translated in parts
       cut     the translation reached the length limit; its end may be missing
       looped  the translation repeated itself; the repetition was removed
+      lost    a number, an address, a placeholder or a term is missing, or changed
+      untranslated  it came out as it went in, or not in the language asked for
       copied  nothing to translate: blank, no letters, or already in the language
     """
     from . import commands
@@ -287,14 +148,25 @@ def translate(
         list(text or ()),
         list(files or ()),
         output,
+        suffix=suffix,
+        in_place=in_place,
+        format=format,
+        fields=list(fields or ()),
+        paragraph=paragraph,
         source=source,
         target=target,
         model=model,
         beam=beam,
+        shortlist=shortlist,
         batch_size=batch_size,
+        glossary=glossary,
+        n_best=n_best,
         as_json=as_json,
+        with_score=with_score,
+        align=align,
         strict=strict,
         quiet=quiet,
+        no_progress=no_progress,
         encoding=encoding,
         threads=threads,
         device=device,
@@ -302,42 +174,24 @@ def translate(
     )
 
 
-@app.command(cls=_Command, epilog=EXIT_CODES)
+@app.command(cls=parser.Command, epilog=parser.EXIT_CODES)
 def summarize(
-    files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE", help="File, or a text; - is the standard input.")
-    ] = None,
-    texts: Annotated[
-        list[str] | None, typer.Option("-t", "--text", metavar="TEXT", help="Text instead of a file; may be repeated.")
-    ] = None,
-    words: Annotated[
-        Text,
-        typer.Option(
-            "--words", "--max-words", metavar="N", help="At most N words (but one whole sentence, see above)."
-        ),
-    ] = None,
-    sentences: Annotated[
-        Text,
-        typer.Option("--sentences", metavar="N", help="At most N sentences (default: 3 where they are extracted)."),
-    ] = None,
-    extract: Annotated[
-        bool, typer.Option("--extract", help="Whole sentences of the text, in order (default with a length).")
-    ] = False,
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="In the model's own words.")] = False,
-    output: Annotated[
-        Text, typer.Option("-o", "--output", metavar="FILE", help="Write here; the file appears when it is complete.")
-    ] = None,
-    model: Model = None,
-    as_json: Json = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 if anything was cut, looped or not read.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No notes.")] = False,
-    encoding: Encoding = "utf-8",
-    engine: Engine = "auto",
-    threads: Threads = None,
-    device: Device = "cpu",
-    debug: Debug = False,
+    files: o.TextFiles = None,
+    texts: o.TextOption = None,
+    words: o.MaxWords = None,
+    sentences: o.MaxSentences = None,
+    extract: o.Extract = False,
+    rewrite: o.Rewrite = False,
+    output: o.Output = None,
+    model: o.Model = None,
+    as_json: o.Json = False,
+    strict: o.StrictSummary = False,
+    quiet: o.Quiet = False,
+    encoding: o.Encoding = "utf-8",
+    engine: o.Engine = "auto",
+    threads: o.Threads = None,
+    device: o.Device = "cpu",
+    debug: o.Debug = False,
 ) -> int:
     """Sums up files or the standard input, each by itself.
 
@@ -351,7 +205,8 @@ def summarize(
     A summary is never longer than its text and ends where a sentence ends. No sentence is cut for --words: where none is
     that short, the shortest is the summary, with a note on the standard error. A long text is read in parts, a very long
     one in those that have most in common with all of it; a note says so. Where what the model wrote is not fit to be
-    shown, a sentence of the text is. Of a web page (HTML) the text is read. Without text there is no summary, and no error.
+    shown, a sentence of the text is. (Of another project's model, T5 or BART, that is what has no end, or doubled marks; what
+    our own model writes is looked at more closely.) Of a web page (HTML) the text is read. Without text there is no summary, and no error.
 
     Of several files each summary has the file's name above it. A file that cannot be read is said and left out, and the
     exit code is 1 at the end; with -o nothing is written then. An argument that is no file's name and looks like a text
@@ -398,43 +253,25 @@ def summarize(
     )
 
 
-@app.command(cls=_Command, epilog=EXIT_CODES)
+@app.command(cls=parser.Command, epilog=parser.EXIT_CODES)
 def qa(
-    question: Annotated[Text, typer.Argument(metavar="QUESTION", help="The question.")] = None,
-    file: Annotated[Text, typer.Argument(metavar="FILE", help="The text; - is the standard input.")] = None,
-    context: Annotated[Text, typer.Option("-c", "--context", metavar="TEXT", help="The text itself.")] = None,
-    questions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-q",
-            "--question",
-            metavar="QUESTION",
-            help="A question (not --quiet); may be repeated. The first argument is then FILE.",
-        ),
-    ] = None,
-    questions_file: Annotated[
-        Text, typer.Option("--questions", metavar="FILE", help="Questions, one a line; - is the standard input.")
-    ] = None,
-    top_k: Annotated[
-        Text, typer.Option("--top-k", metavar="N", help="Up to N different answers, best first, with scores.")
-    ] = None,
-    threshold: Annotated[
-        Text, typer.Option("--threshold", metavar="X", help="Score from which on a span is an answer (default: 1).")
-    ] = None,
-    output: Annotated[
-        Text, typer.Option("-o", "--output", metavar="FILE", help="Write here; the file appears when it is complete.")
-    ] = None,
-    model: Model = None,
-    as_json: Json = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 if a question was cut, or not all of the text read.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No warnings, no notes (here -q is a question).")] = False,
-    encoding: Encoding = "utf-8",
-    engine: Engine = "auto",
-    threads: Threads = None,
-    device: Device = "cpu",
-    debug: Debug = False,
+    question: o.Question = None,
+    file: o.ContextFile = None,
+    context: o.Context = None,
+    questions: o.Questions = None,
+    questions_file: o.QuestionsFile = None,
+    top_k: o.TopAnswers = None,
+    threshold: o.Threshold = None,
+    output: o.Output = None,
+    model: o.Model = None,
+    as_json: o.Json = False,
+    strict: o.StrictAnswer = False,
+    quiet: o.QuietAnswer = False,
+    encoding: o.Encoding = "utf-8",
+    engine: o.Engine = "auto",
+    threads: o.Threads = None,
+    device: o.Device = "cpu",
+    debug: o.Debug = False,
 ) -> int:
     """Finds the answer to a question in a text.
 
@@ -461,6 +298,11 @@ def qa(
     A text may be of any length. It is read in overlapping parts of some 65 words (or 140 Chinese characters). Of more than
     64, which are some 1,400 words, the 64 that share most words with the question are read; a note on the standard error
     says when. Of a question the first 100 pieces (some 55 words) are read.
+
+    A T5 (--model) is asked in its own way, "question: … context: …", and writes its answer, of which only words that stand
+    together in the text can come. Its score is the logarithm of the probability of what it wrote, with the same share of
+    words. It has not learnt that a text may have no answer, so there is one, unless --threshold is given. Its parts are of some 280
+    words, and 20 of them are read.
 
     \b
     What --json gives for each answer:
@@ -495,107 +337,41 @@ def qa(
     )
 
 
-@app.command("show-attention", cls=_Command, epilog=EXIT_CODES_PLAIN)
+@app.command("show-attention", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
 def show_attention(
-    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Text; - is the standard input.")] = None,
-    files: Annotated[
-        list[str] | None, typer.Option("-i", "--input", metavar="FILE", help="Read the text from this file.")
-    ] = None,
-    task: Annotated[
-        str, typer.Option("--task", metavar="TASK", help="translate, summarize or qa.", autocompletion=_tasks)
-    ] = "translate",
-    question: Annotated[Text, typer.Option("--question", metavar="TEXT", help="The question of --task qa.")] = None,
-    target: Annotated[
-        Text, typer.Option("--target", metavar="TEXT", help="Look at this output instead of the model's own.")
-    ] = None,
-    source_language: From = None,
-    target_language: To = None,
-    kind: Annotated[
-        Text,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="cross (the default), encoder, decoder, rollout, or all of them in json and csv.",
-            autocompletion=_kinds,
-        ),
-    ] = None,
-    layer: Annotated[
-        Text,
-        typer.Option(
-            "--layer",
-            metavar="N",
-            help="A layer from 1 on, mean or last (the default; json and csv: all).",
-            autocompletion=_layers,
-        ),
-    ] = None,
-    head: Annotated[
-        Text,
-        typer.Option(
-            "--head",
-            metavar="N",
-            help="A head from 1 on, mean (the default; json and csv: all), max, or all side by side.",
-            autocompletion=_heads,
-        ),
-    ] = None,
-    row: Annotated[
-        Text, typer.Option("--row", metavar="WORD", help="Only this word's row, layer by layer (or head by head).")
-    ] = None,
-    part: Annotated[
-        Text, typer.Option("--part", metavar="N", help="Only the N-th part of a text of several sentences.")
-    ] = None,
-    pieces: Annotated[
-        bool, typer.Option("--pieces/--words", help="Pieces as the model reads them, not words.")
-    ] = False,
-    no_special: Annotated[bool, typer.Option("--no-special", help="Without the task's and the end piece.")] = False,
-    as_list: Annotated[bool, typer.Option("--list", help="A line of links for each row instead of a grid.")] = False,
-    top: Annotated[
-        Text,
-        typer.Option("--top", metavar="N", help="Links a row in a list (default: 3), and strongest ones named (5)."),
-    ] = None,
-    scale: Annotated[
-        Text,
-        typer.Option(
-            "--scale",
-            metavar="SCALE",
-            help="What is darkest: each row's largest (row; the default), the largest (global, log; log for a rollout).",
-        ),
-    ] = None,
-    values: Annotated[bool, typer.Option("--values", help="Numbers in the cells.")] = False,
-    ascii: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII only.")] = False,
-    color: Annotated[
-        Text, typer.Option("--color", metavar="WHEN", help="auto (on a terminal; the default), always or never.")
-    ] = None,
-    background: Annotated[
-        Text,
-        typer.Option("--background", metavar="dark|light", help="The terminal's (default: from COLORFGBG, else dark)."),
-    ] = None,
-    width: Annotated[
-        Text, typer.Option("--width", metavar="N", help="Columns, from 20 on (default: the terminal's, else 80).")
-    ] = None,
-    format: Annotated[
-        Text,
-        typer.Option(
-            "--format",
-            metavar="FORMAT",
-            help="text, moses, json, csv, npz, svg, png or html (default: by -o, else text).",
-            autocompletion=_formats,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
-    output: Annotated[
-        Text,
-        typer.Option(
-            "-o", "--output", "--out", metavar="FILE", help="Write here; the file appears when it is complete."
-        ),
-    ] = None,
-    model: Model = None,
-    beam: Beam = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No warnings, no notes.")] = False,
-    encoding: Encoding = "utf-8",
-    engine: Engine = "auto",
-    threads: Threads = None,
-    device: Device = "cpu",
-    debug: Debug = False,
+    text: o.TextArgument = None,
+    files: o.AttentionInput = None,
+    task: o.Task = "translate",
+    question: o.TaskQuestion = None,
+    target: o.Target = None,
+    source_language: o.From = None,
+    target_language: o.To = None,
+    kind: o.Kind = None,
+    layer: o.Layer = None,
+    head: o.Head = None,
+    row: o.Row = None,
+    part: o.Part = None,
+    pieces: o.Pieces = False,
+    no_special: o.NoSpecial = False,
+    as_list: o.AsList = False,
+    top: o.Top = None,
+    scale: o.Scale = None,
+    values: o.Values = False,
+    ascii: o.Ascii = False,
+    color: o.Color = None,
+    background: o.Background = None,
+    width: o.Width = None,
+    format: o.PictureFormat = None,
+    as_json: o.PictureJson = False,
+    output: o.PictureOutput = None,
+    model: o.Model = None,
+    beam: o.Beam = None,
+    quiet: o.Quiet = False,
+    encoding: o.Encoding = "utf-8",
+    engine: o.Engine = "auto",
+    threads: o.Threads = None,
+    device: o.Device = "cpu",
+    debug: o.Debug = False,
 ) -> int:
     """Shows where the model looked while it made an output.
 
@@ -665,276 +441,103 @@ def show_attention(
     )
 
 
-@evaluation.command("translate", cls=_Command, epilog=EXIT_CODES_PLAIN)
-def evaluate_translate(
-    path: Annotated[str, typer.Argument(metavar="DEV.tsv", help="English, a tab, Chinese on each line; may be .gz.")],
-    source: OnlyFrom = None,
-    target: OnlyTo = None,
-    model: Model = None,
-    beam: Beam = None,
-    batch_size: BatchSize = None,
-    limit: Limit = None,
-    as_json: Json = False,
-    threads: Threads = None,
-    device: Device = "cpu",
-    engine: Engine = "auto",
-    debug: Debug = False,
-) -> int:
-    """Prints BLEU and chrF of every direction.
-
-    The signatures of sacreBLEU, which say how a score was computed, are printed with it.
+@config.command("show", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
+def config_show(as_json: o.Json = False, debug: o.Debug = False) -> int:
+    """Lists every setting, its value, and where that comes from.
 
     \b
     Examples:
-      tx evaluate translate dev.tsv
-      tx evaluate translate dev.tsv --from en --to zh --limit 200
+      tx config show
+
+    The default, the configuration file with its line, or a variable of the environment. Those for one command only have
+    its name before them.
     """
-    from . import evaluate
+    from . import show_config
 
-    return evaluate.translate(
-        path,
-        source=source,
-        target=target,
-        model=model,
-        beam=beam,
-        batch_size=batch_size,
-        limit=limit,
-        as_json=as_json,
-        threads=threads,
-        device=device,
-        engine=engine,
-    )
+    return show_config.show(typer.main.get_command(app), as_json=as_json)
 
 
-@evaluation.command("summarize", cls=_Command, epilog=EXIT_CODES_PLAIN)
-def evaluate_summarize(
-    path: Annotated[
-        str, typer.Argument(metavar="FILE.jsonl", help="JSON objects with text and summary, one a line; may be .gz.")
-    ],
-    words: Annotated[Text, typer.Option("--words", metavar="N", help="At most N words.")] = None,
-    sentences: Annotated[Text, typer.Option("--sentences", metavar="N", help="At most N sentences.")] = None,
-    extract: Annotated[bool, typer.Option("--extract", help="Whole sentences of the text, in order.")] = False,
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="In the model's own words.")] = False,
-    model: Model = None,
-    limit: Limit = None,
-    as_json: Json = False,
-    threads: Threads = None,
-    device: Device = "cpu",
-    engine: Engine = "auto",
-    debug: Debug = False,
-) -> int:
-    """Prints ROUGE-1, -2 and -L of summaries.
-
-    Beside them that of LEAD, the beginning of each text, and of LexRank, both cut to the length of our summary. A Chinese
-    character counts as a word, in a length as half of one. Also the share of numbers and capitalised words in the
-    summaries that their texts do not have.
+@config.command("path", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
+def config_path(debug: o.Debug = False) -> int:
+    """Prints where the configuration file is, or would be.
 
     \b
     Examples:
-      tx evaluate summarize articles.jsonl
-      tx evaluate summarize articles.jsonl.gz --extract --words 40 --json
+      ${EDITOR:-vi} "$(tx config path)"
     """
-    from . import evaluate
+    from . import show_config
 
-    return evaluate.summarize(
-        path,
-        words=words,
-        sentences=sentences,
-        extract=extract,
-        rewrite=rewrite,
-        model=model,
-        limit=limit,
-        as_json=as_json,
-        threads=threads,
-        device=device,
-        engine=engine,
-    )
+    return show_config.path()
 
 
-@evaluation.command("qa", cls=_Command, epilog=EXIT_CODES_PLAIN)
-def evaluate_qa(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE.jsonl",
-            help="JSON objects with context, question and answer, one a line; may be .gz.",
-        ),
-    ],
-    threshold: Annotated[
-        Text,
-        typer.Option("--threshold", metavar="X", help="Score from which on a span is an answer (default: all are)."),
-    ] = None,
-    among: Annotated[
-        Text,
-        typer.Option("--among", metavar="WORDS", help="Ask of texts of so many words: hide each context among others."),
-    ] = None,
-    model: Model = None,
-    limit: Limit = None,
-    as_json: Json = False,
-    threads: Threads = None,
-    device: Device = "cpu",
-    engine: Engine = "auto",
-    debug: Debug = False,
-) -> int:
-    """Prints exact match and F1 of answers.
-
-    They are computed as in SQuAD's script, for Chinese questions as in CMRC's. An answer is "" where the context has
-    none; a list "answers" has all that are right. With --among the other contexts of the file that have none of the
-    right answers stand before and after the true one, the same ones in each run.
+@app.command("help", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
+def help_on(topic: o.Topic = None, debug: o.Debug = False) -> int:
+    """Says more about a topic or a command.
 
     \b
     Examples:
-      tx evaluate qa questions.jsonl
-      tx evaluate qa questions.jsonl.gz --threshold 0 --json
-      tx evaluate qa questions.jsonl --among 3000 --limit 200
+      tx help
+      tx help streams
+      tx help evaluate qa
     """
-    from . import evaluate
+    from . import help_topics
 
-    return evaluate.qa(
-        path,
-        threshold=threshold,
-        among=among,
-        model=model,
-        limit=limit,
-        as_json=as_json,
-        threads=threads,
-        device=device,
-        engine=engine,
-    )
+    return help_topics.show(list(topic or ()), typer.main.get_command(app), _program())
 
 
-NamedModel = Annotated[str, typer.Argument(metavar="NAME|PATH", help="Name of an installed model, or its folder.")]
-
-
-@models.command("list", cls=_Command, epilog=EXIT_CODES_PLAIN)
-def models_list(as_json: Json = False, debug: Debug = False) -> int:
-    """Lists the models that have names: those of tx, then your own.
+@app.command(cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
+def completion(shell: o.Shell, debug: o.Debug = False) -> int:
+    """Prints what makes a shell complete tx: bash, zsh or fish.
 
     \b
     Examples:
-      tx models list
-      tx models list --json
-
-    With what they do, parameters, size on disk and licence. Damaged ones are listed too, with what is wrong.
+      eval "$(tx completion bash)"     # in ~/.bashrc
+      eval "$(tx completion zsh)"      # in ~/.zshrc, after compinit
+      tx completion fish > ~/.config/fish/completions/tx.fish
     """
-    from . import models as command
+    from . import completion as command
 
-    return command.list_models(as_json=as_json)
-
-
-@models.command("info", cls=_Command, epilog=EXIT_CODES_PLAIN)
-def models_info(model: NamedModel, as_json: Json = False, debug: Debug = False) -> int:
-    """Says what a model does and how it is built.
-
-    \b
-    Examples:
-      tx models info en-zh
-      tx models info ~/opus-mt-en-de --json
-
-    In the words of "Attention Is All You Need"; with the parameters of each part, the memory they take, the licence and
-    the checksums.
-    """
-    from . import models as command
-
-    return command.info(model, as_json=as_json)
+    return command.show(shell, _program())
 
 
-@models.command("check", cls=_Command, epilog=EXIT_CODES_PLAIN)
-def models_check(model: NamedModel, debug: Debug = False) -> int:
-    """Checks that a model is whole and works.
-
-    \b
-    Examples:
-      tx models check en-zh
-
-    Its files by their checksums, where it has some; that all its weights are numbers; a forward pass; and a sentence for
-    each of some of its tasks, greedily, to be looked at. The exit code is 1, with one line, if anything is wrong.
-    """
-    from . import model_check
-
-    return model_check.check(model)
+def _program() -> str:
+    """The name by which tx was called."""
+    name = Path(sys.argv[0]).stem
+    return name if name in ("tx", "tx-nlp") else "tx"
 
 
-@models.command("convert", cls=_Command, epilog=EXIT_CODES_PLAIN)
-def models_convert(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Folder of a model in another format.")],
-    target: Annotated[str, typer.Argument(metavar="DST", help="Folder to be made.")],
-    debug: Debug = False,
-) -> int:
-    """Writes a model in another format as one in that of tx.
-
-    \b
-    Examples:
-      tx models convert ~/opus-mt-en-de ~/en-de
-
-    Every command takes the other formats as they are, too: a converted model has a manifest and is opened faster.
-    """
-    from . import models as command
-
-    return command.convert(source, target)
-
-
-@models.command("pull", cls=_Command, epilog=EXIT_CODES_PLAIN)
-def models_pull(
-    repo: Annotated[str, typer.Argument(metavar="ID", help="OWNER/NAME on the hub.")],
-    revision: Annotated[
-        Text, typer.Option("--revision", metavar="REV", help="Branch, tag or commit (default: main).")
-    ] = None,
-    debug: Debug = False,
-) -> int:
-    """Fetches a model from the Hugging Face hub.
-
-    \b
-    Examples:
-      tx models pull Helsinki-NLP/opus-mt-en-de
-
-    Nothing else in tx uses the network. Needs the extra "hub". Only the files that tx reads are fetched, and the model is there, under its ID as its name,
-    once all of them have the sizes and checksums that the hub states. Interrupted, the same command goes on.
-    HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE and HF_TOKEN mean what they always do.
-    """
-    from . import models as command
-
-    return command.pull(repo, revision=revision)
-
-
-def _is_text(rejected: str, arguments: Sequence[str]) -> bool:
-    """Whether the argument that was rejected as the option "-x" or "--xyz" looks like a text: it has a space in it, is
-    nothing but dashes, or has a single dash and a number or a word after it."""
-    options = list(arguments)
-    options = options[: options.index("--")] if "--" in options else options
-    letter = rejected.lstrip("-")
-    tokens = [t for t in options if t.startswith(rejected) or (len(rejected) == 2 and t[:1] == "-" and letter in t)]
-    token = tokens[0] if tokens else rejected
-    return any(c.isspace() for c in token) or not token.strip("-") or bool(re.match(r"-(\d|\w\w)", token))
+def _path(arguments: Sequence[str]) -> list[str]:
+    """The command that a configuration file may speak of: ["evaluate", "qa"]; nothing where help is asked for."""
+    own = list(arguments)[: arguments.index("--") if "--" in arguments else None]
+    words = [token for token in own if not token.startswith("-")]
+    if {"-h", "--help"} & set(own):
+        return []
+    return next((words[:n] for n in (2, 1) if ".".join(words[:n]) in user_settings.OPTIONS), [])
 
 
 def run(arguments: Sequence[str]) -> int:
     """The exit status of the command that typer finds in `arguments`."""
     command = typer.main.get_command(app)
-    name = Path(sys.argv[0]).stem
-    name = name if name in ("tx", "tx-nlp") else "tx"
+    name = _program()
     if f"_{name}_COMPLETE".replace("-", "_").upper() in os.environ:
         try:
             command.main(prog_name=name)  # prints completions and exits
         except KeyError as error:
             raise UsageError(f"completion is asked for, but {error.args[0]} is not set: a shell does both") from None
+    path = _path(arguments)
+    found = user_settings.read(user_settings.config_path(os.environ)) if path else []
+    settings = user_settings.without_opposites(user_settings.for_command(found, ".".join(path)), arguments)
     try:
-        with command.make_context(name, list(arguments)) as context:
+        said = parser.defaults(command, path, settings)
+        with command.make_context(name, list(arguments), default_map=said) as context:
             return int(command.invoke(context) or ExitStatus.OK)
     except typer.Exit as request:
         return int(request.exit_code)
-    except ParserError as error:
-        path = error.ctx.command_path if error.ctx else name
-        rejected = getattr(error, "option_name", None)
-        hint = HINT_DASH.format(path if " " in path else f"{path} translate")
-        hints = (
-            [hint]
-            if rejected and not {"evaluate", "models"} & set(path.split()) and _is_text(rejected, arguments)
-            else []
-        )
-        hints.append(f"see {path} --help")
-        complain(f"{error.format_message()} ({'; '.join(hints)})")
+    except parser.ParserError as error:
+        complain(parser.describe(error, name, arguments))
         return ExitStatus.USAGE
+    except TxError as error:
+        raise user_settings.blamed(error, settings, arguments) or error from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -151,7 +151,7 @@ def _each(choice: int | str | None, count: int) -> list[int | str]:
 
 def places_in(one: AttentionMap, kind: str) -> tuple[str, str]:
     """Which text the places of the rows and of the columns of a kind point into, "source" or "output"."""
-    written = "source" if one.task == "answer" else "output"
+    written = "source" if one.points else "output"
     return {"cross": (written, "source"), "decoder": (written, written)}.get(kind, ("source", "source"))
 
 

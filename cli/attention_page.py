@@ -91,9 +91,9 @@ def _texts(one: AttentionMap) -> dict[str, Any]:
     texts = {}
     for name in ("src", "tgt", "fed"):
         tokens: tuple[Token, ...] = getattr(one, name)
-        text = one.source if name == "src" or one.task == "answer" else one.output
+        text = one.source if name == "src" or one.points else one.output
         pieces, words = maps.characters(tokens), maps.words(tokens, text)
-        if name != "src" and one.task == "answer":  # places in the text, not words
+        if name != "src" and one.points:  # places in the text, not words
             pieces = words = maps.singles(tokens)
         texts[name] = {"pieces": _axis(tokens, text, pieces, True), "words": _axis(tokens, text, words, False)}
     return texts

@@ -67,7 +67,7 @@ class Form:
 
     def rows(self, map: AttentionMap, view: View) -> list[str]:
         """The labels of the rows; the two of an answer, which was not written but pointed at, say what they are."""
-        if map.task == "answer" and view.kind in ("cross", "decoder"):
+        if map.points and view.kind in ("cross", "decoder"):
             names = self._labels([self._word_at(map, place) for place in view.rows])
             return [f"{what}: {name}" for what, name in zip(("start", "end"), names, strict=True)]
         return self._labels(view.rows)
@@ -95,7 +95,7 @@ def drawing(map: AttentionMap, form: Form, links: Sequence[tuple[int, int]] | No
     style = form.style
     part = f", part {map.part} of {map.parts}" if map.parts > 1 else ""
     head = f"{map.task}{part}: {cells.label(map.source)} {style.drawn('→')} {cells.label(map.output)}"
-    points = map.task == "answer" and form.kind == "cross"
+    points = map.points and form.kind == "cross"
     title = ANSWER if points else TITLES[form.kind].format(unit="word" if form.selection.words else "piece")
     lines = [*_wrapped(head, style), *_wrapped(title, style)]
     draw = heatmap.listing if form.as_list else heatmap.draw

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
-import io
-import json
-import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..model.errors import InputError, UsageError
+from ..model.errors import UsageError
 from .text_io import (
     DEVICES,
     ENGINES,
+    LONGEST_LINE,
     ExitStatus,
     Line,
     Output,
     Source,
     check_encoding,
     complain,
+    is_full,
     open_sources,
-    read_whole,
 )
 
 if TYPE_CHECKING:
     from ..model.pipeline import Translator
     from ..model.results import Translation
+    from .forms import Form
+    from .progress import Progress
 
 LOOK_AHEAD = 256  # most lines that are translated together when they are there already; where so many are, more follow
 BATCH_SIZE = 32
+PLAIN = ("", ".txt")  # endings of files that are plain lines; what others are, model/formats knows
 
 SHORT_HELP = """\
 usage: tx translate [TEXT]... [-i FILE]... [-o FILE] [options]
@@ -45,8 +48,11 @@ WARNINGS = {
     "split": "longer than the model takes at once; translated in parts",
     "cut": "the translation reached the length limit and was cut",
     "looped": "the translation repeated itself; the repetition was removed",
+    "lost": "a number, an address or a placeholder is missing in the translation, or changed",
+    "untranslated": "it came out as it went in, or not in the language that was asked for",
 }
-LOSSES = {"cut", "looped"}  # flags that mean that something may be missing: exit status 3 under --strict
+# flags that mean that something may be missing or wrong: exit status 3 under --strict
+LOSSES = {"cut", "looped", "lost", "untranslated"}
 
 
 def whole_number(option: str, value: str | None, low: int, high: int) -> int | None:
@@ -63,41 +69,6 @@ def refuse_empty(**options: str | Sequence[str] | None) -> None:
     for name, value in options.items():
         if value == "" or (value is not None and "" in list(value)):
             raise UsageError(f"--{name} is empty: give it a value or leave it out")
-
-
-def number(option: str, value: str | None) -> float | None:
-    """The value of an option that takes any number, None where it was not given. Raises UsageError for anything else."""
-    if value is None:
-        return None
-    try:
-        found = float(value)
-    except ValueError:
-        found = math.nan
-    if math.isnan(found):
-        raise UsageError(f"{option} needs a number, not {value!r}")
-    return found
-
-
-def argument_text(text: str, name: str, encoding: str) -> str:
-    """An argument as the locale decoded it; where it could not, its bytes in `encoding`. Raises InputError that names it."""
-    try:
-        text.encode()
-        return text
-    except UnicodeEncodeError as error:
-        place = error.start + 1
-    try:
-        raw = os.fsencode(text)
-    except UnicodeEncodeError:  # no shell passed this
-        raise InputError(f"{name} has a lone surrogate at character {place}: not Unicode") from None
-    return read_whole(Source(name, io.BytesIO(raw)), encoding)
-
-
-def open_text(path: str, option: str) -> Source:
-    """The file of that name, or for "-" the standard input. Raises InputError; where there is no such file, it names the
-    option that takes a text instead."""
-    if path != "-" and not os.path.exists(path):
-        raise InputError(f"no such file: {path} (a text itself is given with {option} TEXT)")
-    return open_sources((), [path])[0]
 
 
 def runtime_settings(device: str, threads: int | None, engine: str) -> dict[str, Any]:
@@ -119,12 +90,51 @@ def runtime_settings(device: str, threads: int | None, engine: str) -> dict[str,
     return {"device": device, "threads": threads, "engine": engine}
 
 
-def load_translator(model: str | None, device: str, threads: int | None, engine: str) -> Translator:
-    """Imports the pipeline and finds the model."""
+def load_translator(model: str | None, device: str, threads: int | None, engine: str, **more: bool) -> Translator:
+    """Imports the pipeline and finds the model; `more` are further settings of a Runtime."""
     settings = runtime_settings(device, threads, engine)
     from ..model.pipeline import Translator
 
-    return Translator(model, **settings)
+    return Translator(model, **settings, **more)
+
+
+class Report:
+    """What was noticed about the lines of a run: said as a warning each, and at the end once what is no more than a note."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.incomplete = False  # whether something may be missing
+        self._lines = self._already = 0
+        self._language = ""
+
+    def line(self, place: str, result: Translation | None, part: int = 0) -> None:
+        """Counts a line and its result, None for a blank one; `part` is its number in a line that came in parts."""
+        self._lines += part < 2
+        if part == 1:
+            self._warn(f"{place} has more than {LONGEST_LINE} bytes; translated in parts")
+        if result is None:
+            return
+        self.incomplete = self.incomplete or not LOSSES.isdisjoint(result.flags)
+        for flag in result.flags:
+            if flag in WARNINGS:
+                self._warn(f"{place}: {WARNINGS[flag]}")
+        if "copied" in result.flags and result.source_language == result.target_language:
+            self._already += any(map(str.isalpha, result.source))
+            self._language = result.target_language
+
+    def broken(self, problem: str) -> None:
+        """Counts what of a document could not be read, or not be put in its place."""
+        self.incomplete = True
+        self._warn(problem)
+
+    def end(self) -> None:
+        if self._already and not self.quiet:
+            which = f"{self._already} of {self._lines} lines" if self._lines > 1 else "the text"
+            complain(f"left as it is, for it is in the target language ({self._language}): {which}", kind="note")
+
+    def _warn(self, message: str) -> None:
+        if not self.quiet:
+            complain(message, kind="warning")
 
 
 def translate(
@@ -132,14 +142,25 @@ def translate(
     files: Sequence[str],
     output: str | None,
     *,
+    suffix: str | None,
+    in_place: bool,
+    format: str | None,
+    fields: Sequence[str],
+    paragraph: bool,
     source: str | None,
     target: str | None,
     model: str | None,
     beam: str | None,
+    shortlist: bool,
     batch_size: str | None,
+    glossary: str | None,
+    n_best: str | None,
     as_json: bool,
+    with_score: bool,
+    align: bool,
     strict: bool,
     quiet: bool,
+    no_progress: bool,
     encoding: str,
     threads: str | None,
     device: str,
@@ -148,83 +169,168 @@ def translate(
     """`tx translate`: one line out for one line in. Numbers come as the user wrote them and are checked here."""
     if texts and files:
         raise UsageError("give TEXT or -i FILE, not both")
-    refuse_empty(**{"input": files, "output": output, "from": source, "to": target, "model": model})
+    refuse_empty(**{"input": files, "output": output, "suffix": suffix, "format": format, "field": fields})
+    refuse_empty(**{"from": source, "to": target, "model": model, "glossary": glossary})
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
-    if not texts and not files and on_terminal:
+    apart = in_place or suffix is not None or (bool(files) and output is not None and _is_folder(output))
+    if not texts and not files and on_terminal and not apart:
         print(SHORT_HELP, end="", file=sys.stderr)
         return ExitStatus.USAGE
     beam_size = whole_number("--beam", beam, 1, 64)
     rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
     n_threads = whole_number("--threads", threads, 1, 1024)
+    several = whole_number("--n-best", n_best, 1, 64)
     encoding = check_encoding(encoding)
-    sources = open_sources(texts, files)
-    incomplete = False
-    with Output(output) as out:
-        translator = load_translator(model, device, n_threads, engine)
+    if in_place and (as_json or with_score or several or align):
+        raise UsageError("--in-place keeps the text of each file: leave out --json, --score, --n-best and --align")
+    if several and align and not as_json:
+        raise UsageError("--align with --n-best needs --json: the words of the best translation are aligned")
+    report = Report(quiet)
+    form: Form = as_text_line
+    by_line = {
+        "--json": as_json,
+        "--score": with_score,
+        "--n-best": several,
+        "--align": align,
+        "--paragraph": paragraph,
+    }
+    if as_json or with_score or several or align:
+        from . import forms
+
+        form = forms.json_lines(source, target) if as_json else forms.columns(with_score, several, align)
+    formats: Callable[[str], str] | None = None
+    if format is not None or fields or any(os.path.splitext(path)[1] not in PLAIN for path in files):
+        from .formats import choose
+
+        formats = choose(files, format, fields, [option for option, given in by_line.items() if given])
+    asked: dict[str, Any] = {"source": source, "target": target, "beam_size": beam_size, "batch_size": rows}
+    if glossary is not None:
+        from ..model.glossary import Glossary
+
+        asked["glossary"] = Glossary.read(glossary)
+    asked |= ({"n_best": several} if several else {}) | ({"align": True} if align else {})
+    failed = False
+    with contextlib.ExitStack() as stack:
+        if apart:
+            from . import many_files
+
+            pairs = many_files.plan(files, output, suffix, in_place)
+        else:
+            sources = open_sources(texts, files)
+            out = stack.enter_context(Output(output))
+        settings = {"shortlist": True} if shortlist else {}
+        translator = load_translator(model, device, n_threads, engine, **settings)
         translator.translate([], source=source, target=target)  # an unknown language fails before anything is read
-        if on_terminal and not quiet and any(s.name == "stdin" for s in sources):
+        if not apart and on_terminal and not quiet and any(s.name == "stdin" for s in sources):
             complain("reading lines from the terminal; Ctrl-D ends", kind="note")
-        ended = True  # whether the last line written has its end; a file may lack it, and another may follow
-        for origin in sources:
-            most = max(LOOK_AHEAD, rows)
-            for lines in origin.batches(encoding, most):
-                results = _translate_lines(translator, lines, source, target, beam_size, rows, len(lines) == most)
-                written = "" if ended else "\n"
-                for line, result in zip(lines, results, strict=True):
-                    written += _as_json(line, result, source, target) if as_json else _as_text(line, result) + line.end
-                out.write(written)
-                gc.enable()  # all is loaded
-                ended = as_json or bool(lines[-1].end)
-                for line, result in zip(lines, results, strict=True):
-                    flags = result.flags if result else ()
-                    incomplete = incomplete or not LOSSES.isdisjoint(flags)
-                    for flag in flags:
-                        if flag in WARNINGS and not quiet:
-                            complain(f"{line.place}: {WARNINGS[flag]}", kind="warning")
-    return ExitStatus.INCOMPLETE if strict and incomplete else ExitStatus.OK
+        bar = None
+        if not (quiet or no_progress or texts) and _shows_progress(apart or output is not None):
+            from . import progress
+
+            read = [path for path, _ in pairs] if apart else [s.stream.fileno() for s in sources]
+            bar = stack.enter_context(progress.Progress(progress.size_of(read)))
+        most = max(LOOK_AHEAD, rows)
+        work = Work(translator, asked, form, report, encoding, most, bar, formats, fields, paragraph)
+        if apart:
+            failed = many_files.each(pairs, work.translate)
+        else:
+            work.translate(sources, out)
+    report.end()
+    return ExitStatus.FAILED if failed else ExitStatus.INCOMPLETE if strict and report.incomplete else ExitStatus.OK
 
 
-def _translate_lines(
-    translator: Translator,
-    lines: Sequence[Line],
-    source: str | None,
-    target: str | None,
-    beam_size: int | None,
-    batch_size: int,
-    more: bool,
-) -> list[Translation | None]:
-    """One result for each line, None for a blank one: a model asked about nothing would make something up."""
-    asked = [i for i, line in enumerate(lines) if line.text.strip()]
-    results: list[Translation | None] = [None] * len(lines)
-    if asked:
-        texts = [lines[i].text.strip() for i in asked]
-        answers = translator.translate(
-            texts, source=source, target=target, beam_size=beam_size, batch_size=batch_size, more=more
+def _is_folder(output: str) -> bool:
+    """Whether translations are to be files in `output`: it is a folder, or says with a slash that it is to be one."""
+    return os.path.isdir(output) or output.endswith(("/", os.sep))
+
+
+def _shows_progress(into_file: bool) -> bool:
+    """Whether someone sees the standard error, and no results between."""
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return False
+    reads_terminal = sys.stdin is not None and sys.stdin.isatty()
+    return not reads_terminal and (into_file or sys.stdout is None or not sys.stdout.isatty())
+
+
+@dataclass
+class Work:
+    """Sources to translations: what the translator is asked, what is written, who is told."""
+
+    translator: Translator
+    asked: dict[str, Any]  # what every call of Translator.translate is given
+    form: Form
+    report: Report
+    encoding: str
+    most: int  # lines in a batch
+    bar: Progress | None
+    format: Callable[[str], str] | None  # of a source, by its name; None: all are plain lines
+    fields: Sequence[str]
+    paragraph: bool  # whether wrapped lines are joined
+
+    def translate(self, sources: Sequence[Source], out: Output) -> None:
+        """Writes the translation of each source, in order."""
+        for source in sources:
+            kind = self.format(source.name) if self.format else "text"
+            if kind == "text":
+                self._lines(source, out)
+            else:
+                self._document(source, out, kind)
+
+    def _lines(self, source: Source, out: Output) -> None:
+        """For each line, or each paragraph, one line."""
+        batches = source.batches(self.encoding, self.most)
+        if self.paragraph:
+            from .paragraphs import joined
+
+            batches = joined(batches)
+        between = "" if out.ended else "\n"  # the last line of a file may lack its end, and another file may follow
+        for lines in batches:
+            results = self._results(lines)
+            written = "".join(self.form(line, result) for line, result in zip(lines, results, strict=True))
+            out.write(between + written)
+            between = ""
+            gc.enable()  # all is loaded
+            for line, result in zip(lines, results, strict=True):
+                self.report.line(line.place, result, line.part)
+            if self.bar:
+                size = sum(len((line.text + line.end).encode(self.encoding, "replace")) for line in lines)
+                self.bar.add(sum(line.part < 2 for line in lines), size)
+
+    def _results(self, lines: Sequence[Line]) -> list[Translation | None]:
+        """One result for each line, None for a blank one: a model asked about nothing would make something up."""
+        texts = [line.text.strip() for line in lines]
+        asked = [text for text in texts if text]
+        more = is_full(lines, self.most)
+        answers = iter(self.translator.translate(asked, more=more, **self.asked) if asked else ())
+        return [next(answers) if text else None for text in texts]
+
+    def _document(self, source: Source, out: Output, kind: str) -> None:
+        from . import documents
+
+        if not out.ended:
+            out.write("\n")
+        documents.run(
+            [source],
+            out,
+            format=kind,
+            fields=self.fields,
+            target=self.asked["target"],
+            encoding=self.encoding,
+            translate=lambda texts, kept: self.translator.translate(texts, protected=kept, **self.asked),
+            note=self.report.line,
+            warn=self.report.broken,
+            done=lambda units: self.bar.add(units, 0) if self.bar else None,
         )
-        for i, answer in zip(asked, answers, strict=True):
-            results[i] = answer
-    return results
 
 
-def _as_text(line: Line, result: Translation | None) -> str:
-    """The translation on one line, with the line's own spaces before and after it."""
-    if result is None:
+def as_text(line: Line, translation: str | None) -> str:
+    """The translation on one line, with the line's own spaces before and after it; None is that of a blank line."""
+    if translation is None:
         return line.text
     core = line.text.strip()
     start = line.text.index(core)
-    translation = result.text.replace("\r\n", " ").replace("\n", " ")
-    return line.text[:start] + translation + line.text[start + len(core) :]
+    return line.text[:start] + translation.replace("\r\n", " ").replace("\n", " ") + line.text[start + len(core) :]
 
 
-def _as_json(line: Line, result: Translation | None, source: str | None, target: str | None) -> str:
-    """One JSON object and a line end. A score that is no number of JSON's (an infinity) becomes null."""
-    record: dict[str, Any] = {
-        "source": line.text,
-        "translation": _as_text(line, result),
-        "from": result.source_language if result else source,
-        "to": result.target_language if result else target,
-        "score": result.score if result else 0.0,
-        "flags": list(result.flags) if result else ["copied"],
-    }
-    record["score"] = round(record["score"], 4) if math.isfinite(record["score"]) else None
-    return json.dumps(record, ensure_ascii=False) + "\n"
+def as_text_line(line: Line, result: Translation | None) -> str:
+    return as_text(line, result.text if result else None) + line.end

@@ -6,40 +6,64 @@ which declares the options for people. A test compares that declaration with the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 # What the command line may have, and the keyword of commands.translate for it ("debug" is no matter of the command).
-FLAGS = {"--json": "as_json", "--strict": "strict", "-q": "quiet", "--quiet": "quiet", "--debug": "debug"}
+FLAGS = {
+    "--in-place": "in_place",
+    "--paragraph": "paragraph",
+    "--shortlist": "shortlist",
+    "--json": "as_json",
+    "--score": "with_score",
+    "--align": "align",
+    "--strict": "strict",
+    "-q": "quiet",
+    "--quiet": "quiet",
+    "--no-progress": "no_progress",
+    "--debug": "debug",
+}
 VALUED = {
     "-i": "files",
     "--input": "files",
     "-o": "output",
     "--output": "output",
+    "--suffix": "suffix",
+    "--format": "format",
+    "--field": "fields",
     "--from": "source",
     "--to": "target",
     "--model": "model",
     "--beam": "beam",
     "--batch-size": "batch_size",
+    "--glossary": "glossary",
+    "--n-best": "n_best",
     "--encoding": "encoding",
     "--threads": "threads",
     "--device": "device",
     "--engine": "engine",
 }
-REPEATED = {"files"}  # every value counts, not the last
+REPEATED = {"files", "fields"}  # every value counts, not the last
 DEFAULTS = {"encoding": "utf-8", "device": "cpu", "engine": "auto"}  # None for the others
-VARIABLES = {"threads": "TX_THREADS", "engine": "TX_ENGINE"}  # of the environment: they come before the default
+# of the environment: they come before the default
+VARIABLES = {"model": "TX_MODEL", "threads": "TX_THREADS", "device": "TX_DEVICE", "engine": "TX_ENGINE"}
 COMPLETION = {"_TX_COMPLETE", "_TX_NLP_COMPLETE"}  # set where a shell asks for completions
 
 
-def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """The keyword arguments of commands.translate, and "debug"; None where typer has to look."""
+def parse(
+    arguments: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """The keyword arguments of commands.translate, and "debug"; None where typer has to look. `settings` are those of the
+    user's configuration file, by keyword: they come after the environment and before the default."""
     if arguments[:1] != ["translate"] or not COMPLETION.isdisjoint(environment):
         return None
     texts: list[str] = []
     values: dict[str, Any] = {keyword: DEFAULTS.get(keyword) for keyword in VALUED.values()}
+    values |= dict.fromkeys(FLAGS.values(), False) | dict(settings or {})
+    default = {keyword: list(values[keyword] or ()) for keyword in REPEATED}
+    values |= {keyword: [] for keyword in REPEATED}
     values |= {keyword: environment.get(name) or values[keyword] for keyword, name in VARIABLES.items()}
-    values |= {keyword: [] for keyword in REPEATED} | dict.fromkeys(FLAGS.values(), False)
     rest = iter(arguments[1:])
     for token in rest:
         if token == "--":
@@ -55,4 +79,14 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str,
             return None
         else:
             texts.append(token)
+    values |= {keyword: values[keyword] or default[keyword] for keyword in REPEATED}
     return {"texts": texts, **values}
+
+
+def has_configuration(environment: Mapping[str, str]) -> bool:
+    """Whether there may be a configuration file of the user's, in the places that user_settings.config_path describes."""
+    if "TX_CONFIG" in environment:
+        return bool(environment["TX_CONFIG"])
+    folder = environment.get("XDG_CONFIG_HOME", "")
+    folder = folder if os.path.isabs(folder) else os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.exists(os.path.join(folder, "tx", "config.toml"))

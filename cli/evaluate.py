@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..model.errors import InputError, TxError, UsageError
-from .commands import BATCH_SIZE, number, refuse_empty, runtime_settings, whole_number
+from .commands import BATCH_SIZE, refuse_empty, runtime_settings, whole_number
+from .inputs import number
 from .summarize import kind_of_summary
 from .text_io import ExitStatus, Output, complain
 

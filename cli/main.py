@@ -6,24 +6,37 @@ from . import interrupt  # first: from here on Ctrl-C is silent
 
 # isort: split
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ..model.errors import TxError
 from . import direct, process
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `tx` with `arguments` (default: those of the process) and returns its exit status."""
-    options = direct.parse(list(sys.argv[1:] if arguments is None else arguments), os.environ)
-    if options is not None:
-        return process.guarded(lambda _: _translate(**options), arguments)
-    interrupt.quiet_while_loading()
+    return process.guarded(_run, arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = direct.parse(arguments, os.environ)
+    if options is None:
+        interrupt.quiet_while_loading()
+        try:
+            from . import app
+        finally:
+            interrupt.loaded()
+        return app.run(arguments)
+    if not direct.has_configuration(os.environ):
+        return _translate(**options)
+    from . import user_settings
+
+    settings = user_settings.for_command(user_settings.read(user_settings.config_path(os.environ)), "translate")
+    by_keyword = {(direct.FLAGS | direct.VALUED)[f"--{key}"]: setting.value for key, setting in settings.items()}
     try:
-        from . import app
-    finally:
-        interrupt.loaded()
-    return app.main(arguments)
+        return _translate(**(direct.parse(arguments, os.environ, by_keyword) or options))
+    except TxError as error:
+        raise user_settings.blamed(error, settings, arguments) or error from None
 
 
 def _translate(debug: bool, **options: Any) -> int:

@@ -69,7 +69,7 @@ def _check_forward(runtime: Runtime) -> int:
     checkpoint = runtime.checkpoint
     config = checkpoint.config
     task = next(iter(config.tasks.values()), Task())
-    source = [*task.src_prefix, *checkpoint.tokenizer.encode(sentence_for("en")), config.special.eos, *task.src_suffix]
+    source = [*task.src_prefix, *_fitting(checkpoint, task, sentence_for("en")), config.special.eos, *task.src_suffix]
     stepper: Any = runtime.stepper(len(source))
     with np.errstate(all="ignore"):  # what is no number is said below
         state = stepper.start([source], 1)
@@ -78,6 +78,14 @@ def _check_forward(runtime: Runtime) -> int:
     if np.isnan(scores).any() or not np.isfinite(scores.max()):
         raise CheckpointError(f"{checkpoint.path}: a forward pass gives values that are not numbers")
     return int(scores.shape[-1])
+
+
+def _fitting(checkpoint: Checkpoint, task: Task, text: str) -> list[int]:
+    """The pieces of a text, as many as the model has places for."""
+    model = checkpoint.config.model
+    ids = checkpoint.tokenizer.encode(text)
+    around = len(task.src_prefix) + 1 + len(task.src_suffix)
+    return ids[: max(1, model.max_positions - around)] if model.positions == "learned" else ids
 
 
 def _tried(tasks: Mapping[str, Task]) -> list[tuple[str, Task]]:
@@ -97,14 +105,13 @@ def _try(runtime: Runtime, name: str, task: Task) -> str:
         from ..model.answering import Answerer
 
         text, question = QUESTION
-        way = "point" if runtime.checkpoint.config.model.n_segments else "generate"
-        ((answer, *_),) = Answerer(runtime, way).answer(text, [question], threshold=-1e9)
+        ((answer, *_),) = Answerer(runtime).answer(text, [question], threshold=-1e9)
         return f"{question} {plain(answer.text)}"
     from ..model.runtime import with_beam
 
     text = TEXT if name == "summarize" else sentence_for(task.source) or sentence_for("en")
     checkpoint = runtime.checkpoint
-    job = (name, tuple(checkpoint.tokenizer.encode(text)))
+    job = (name, tuple(_fitting(checkpoint, task, text)))
     search = with_beam(checkpoint.config.generation, 1)
     hypothesis = runtime.generate([job], search, 1)[job]
     decoder = getattr(checkpoint, "target_tokenizer", checkpoint.tokenizer)

@@ -24,11 +24,22 @@ def show_traceback(value: bool) -> None:
     _debug = _debug or value
 
 
-def _silence() -> None:
-    """Points the standard streams at nothing, so that the interpreter's own last flush meets no broken pipe."""
+def _silence(*descriptors: int) -> None:
+    """Points standard streams at nothing, so that the interpreter's own last flush meets no broken pipe."""
     nothing = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in (1, 2):
+    for descriptor in descriptors:
         os.dup2(nothing, descriptor)
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Points a standard stream that takes no more, as on a full disk, at nothing: what is left for it was said to be lost,
+    and the interpreter's last flush would fail again, with an exit status of its own."""
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            _silence(descriptor)
 
 
 def _report(error: Exception) -> int:
@@ -69,13 +80,16 @@ def guarded(run: Callable[[Sequence[str]], int], arguments: Sequence[str] | None
                 status = run(sys.argv[1:] if arguments is None else arguments)
             if sys.stdout is not None:
                 sys.stdout.flush()
+            _drop_what_cannot_be_written()
             return int(status)
         except BrokenPipeError:
             raise
         except Exception as error:
-            return int(_report(error))
+            status = _report(error)
+            _drop_what_cannot_be_written()
+            return int(status)
     except BrokenPipeError:  # whoever read our output has seen enough
-        _silence()
+        _silence(1, 2)
         return int(ExitStatus.OK)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends the process at once

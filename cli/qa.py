@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.errors import InputError, UsageError
-from .commands import argument_text, number, open_text, refuse_empty, runtime_settings, whole_number
+from .commands import refuse_empty, runtime_settings, whole_number
+from .inputs import argument_text, number, open_text
 from .text_io import ExitStatus, Output, check_encoding, complain, open_sources, read_whole
 
 if TYPE_CHECKING:
@@ -96,10 +97,10 @@ def qa(
                 text = web_page.text_of(text)
                 if not quiet:
                     complain(HTML, kind="note")
-        from ..model.answering import MAX_QUESTION_PIECES, THRESHOLD, Answerer
+        from ..model.answering import MAX_QUESTION_PIECES, Answerer
 
         answerer = Answerer(model, **settings)
-        results = answerer.search(text, asked, top_k=best, threshold=THRESHOLD if least is None else least)
+        results = answerer.search(text, asked, top_k=best, threshold=least)
         terminal = output is None and _on_terminal()
         cut = [answerer.cut(one) for one in asked] if not quiet or strict else []
         for n, (one, found) in enumerate(zip(asked, results, strict=True)):

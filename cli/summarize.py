@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..model.errors import InputError, UsageError
-from .commands import argument_text, open_text, refuse_empty, runtime_settings, whole_number
+from .commands import refuse_empty, runtime_settings, whole_number
+from .inputs import argument_text, open_text
 from .text_io import ExitStatus, Output, check_encoding, complain, one_line, read_whole
 
 if TYPE_CHECKING:

@@ -23,7 +23,9 @@ from ..model.errors import InputError, TxError, UsageError
 DEVICES = ("cpu", "cuda", "auto")
 ENGINES = ("auto", "numpy", "torch")
 CHUNK_BYTES = 65536
+LONGEST_LINE = 65536  # bytes; a longer one comes in parts, or one without end would fill the memory
 FIRST_BATCH = 8  # lines; each full batch after it may be twice as long
+TYPICAL_LINE = 128  # characters; a batch of so many lines of more than these is full before it has all of them
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -44,6 +46,9 @@ class Line(NamedTuple):
     place: str  # for messages: "stdin line 7"
     text: str
     end: str
+    part: int = (
+        0  # of a line longer than LONGEST_LINE its parts come one by one, numbered from 1, the last with the end
+    )
 
 
 def one_line(message: str) -> str:
@@ -54,7 +59,8 @@ def one_line(message: str) -> str:
 def complain(message: str, kind: str = "error") -> None:
     """Prints `tx: error: message` (or another kind) on the standard error as exactly one line."""
     if sys.stderr is not None:
-        print(f"tx: {kind}: {one_line(message)}", file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):  # closed, or on a full disk: there is nobody to tell
+            print(f"tx: {kind}: {one_line(message)}", file=sys.stderr, flush=True)
 
 
 def check_encoding(encoding: str) -> str:
@@ -106,35 +112,69 @@ def _to_utf8(chunks: Iterator[bytes], name: str, encoding: str) -> Iterator[byte
         raise InputError(f"{name} is not {encoding} (try another --encoding)") from None
 
 
-def _split_lines(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
-    """Yields lines with their "\\n" (the last one perhaps without), and None each time before it may have to wait."""
+def _lines(chunks: Iterator[bytes], name: str, encoding: str, whole: bool) -> Iterator[Line | None]:
+    """Yields lines with their ends (the last one perhaps without, unless `whole`), and None each time before it may have
+    to wait. Raises InputError naming the line and the byte (counted from 1) that does not belong to the encoding."""
     pending = bytearray()
+    number, part, before = 1, 0, 0  # of the line that is pending: parts that were given, and their bytes
     for chunk in chunks:
         if not chunk:
             yield None
             continue
-        *complete, rest = chunk.split(b"\n")
-        for line in complete:
-            pending += line
-            yield bytes(pending) + b"\n"
-            pending.clear()
-        pending += rest
+        start = 0
+        while start < len(chunk):
+            end = chunk.find(b"\n", start) + 1
+            pending += chunk[start : end or None]
+            start = end or len(chunk)
+            while len(pending) - bool(end) > LONGEST_LINE:
+                from .long_lines import first_part
+
+                place = f"{name} line {number}"
+                with _naming(place, encoding, before):
+                    text, size = first_part(bytes(pending[:LONGEST_LINE]), encoding)
+                part, before = part + 1, before + size
+                del pending[:size]
+                yield _first(Line(place, text, "", part), number)
+            if end:
+                yield _line(bytes(pending), name, number, encoding, part, before)
+                pending.clear()
+                number, part, before = number + 1, 0, 0
     if pending:
-        yield bytes(pending)
+        pending += b"\n" if whole else b""
+        yield _line(bytes(pending), name, number, encoding, part, before)
 
 
-def _decode(raw: bytes, place: str, encoding: str) -> Line:
-    """One line as text. Raises InputError naming the place and the byte (counted from 1) that does not belong."""
-    try:
+def _line(raw: bytes, name: str, number: int, encoding: str, part: int, before: int) -> Line:
+    """One line, or the last part of one, as text; `part` and `before` are the number and the bytes of its other parts."""
+    place = f"{name} line {number}"
+    with _naming(place, encoding, before):
         text = raw.decode(encoding)
+    body = text.removesuffix("\n")
+    body = body.removesuffix("\r")
+    return _first(Line(place, body, text[len(body) :], part + 1 if part else 0), number)
+
+
+def _first(line: Line, number: int) -> Line:
+    """The line without a byte order mark, if it is the first."""
+    return line._replace(text=line.text.removeprefix(BYTE_ORDER_MARK)) if number == 1 and line.part < 2 else line
+
+
+@contextlib.contextmanager
+def _naming(place: str, encoding: str, before: int) -> Iterator[None]:
+    """Makes an error of decoding one that says where it is; `before` are the bytes of the line before what is decoded."""
+    try:
+        yield
     except UnicodeDecodeError as error:
         official = "UTF-8" if codecs.lookup(encoding).name == "utf-8" else encoding
         other = "latin-1" if official == "UTF-8" else "utf-8"
-        message = f"{place}, byte {error.start + 1} is not {official} (try --encoding {other})"
+        message = f"{place}, byte {before + error.start + 1} is not {official} (try --encoding {other})"
         raise InputError(message) from None
-    body = text.removesuffix("\n")
-    body = body.removesuffix("\r")
-    return Line(place, body, text[len(body) :])
+
+
+def _by_bytes(encoding: str) -> bool:
+    """Whether a line of this encoding can be found by its last byte, and read without what comes before it."""
+    stateful = codecs.lookup(encoding).name.startswith(("iso2022", "hz", "utf-7"))
+    return "\n".encode(encoding) == b"\n" and not stateful
 
 
 @dataclass(frozen=True)
@@ -148,25 +188,23 @@ class Source:
     def batches(self, encoding: str, size: int) -> Iterator[list[Line]]:
         """Yields lists of 1 to `size` lines: as many as can be had without waiting, so that a slow writer is answered
         line by line and a fast one in full batches. These grow from FIRST_BATCH to `size`, so that the first results
-        come soon. Raises InputError at bytes that `encoding` does not allow, after the lines before them."""
+        come soon; long lines make them full sooner (`is_full`). Raises InputError at bytes that `encoding` does not
+        allow, after the lines before them."""
         chunks = _read_chunks(self.stream)
-        if "\n".encode(encoding) != b"\n":
+        if not _by_bytes(encoding):
             chunks, encoding = _to_utf8(chunks, self.name, encoding), "utf-8"
         batch: list[Line] = []
-        number = 0
+        length = 0  # of its text
         limit = min(FIRST_BATCH, size)
         problem: InputError | None = None
         try:
-            for raw in _split_lines(chunks):
-                if raw is not None:
-                    number += 1
-                    line = _decode(raw, f"{self.name} line {number}", encoding)
-                    if number == 1:
-                        line = line._replace(text=line.text.removeprefix(BYTE_ORDER_MARK))
-                    batch.append(line._replace(end="\n") if self.whole and not line.end else line)
-                full = len(batch) >= limit
-                if batch and (raw is None or full):
-                    ready, batch = batch, []
+            for line in _lines(chunks, self.name, encoding, self.whole):
+                if line is not None:
+                    batch.append(line)
+                    length += len(line.text)
+                full = len(batch) >= limit or length >= limit * TYPICAL_LINE
+                if batch and (line is None or full):
+                    ready, batch, length = batch, [], 0
                     yield ready
                     limit = min(2 * limit, size) if full else limit
         except OSError as error:
@@ -179,7 +217,13 @@ class Source:
             raise problem
 
 
-def _open(path: str) -> Source:
+def is_full(batch: Sequence[Line], size: int) -> bool:
+    """Whether a batch is as long as batches of `size` lines become: much more may follow."""
+    return len(batch) >= size or sum(len(line.text) for line in batch) >= size * TYPICAL_LINE
+
+
+def open_file(path: str) -> Source:
+    """The file of that name. Raises InputError."""
     try:
         stream = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with the process; read to the end before
     except (OSError, ValueError) as error:
@@ -200,7 +244,7 @@ def open_sources(texts: Sequence[str], files: Sequence[str]) -> list[Source]:
     Raises InputError for a file that cannot be opened.
     """
     if files:
-        return [_stdin() if path == "-" else _open(path) for path in files]
+        return [_stdin() if path == "-" else open_file(path) for path in files]
     sources = []
     for number, text in enumerate(texts, 1):
         if text == "-":
@@ -223,6 +267,7 @@ class Output:
 
     def __init__(self, path: str | None) -> None:
         self.name = "the standard output"
+        self.ended = True  # whether the last line written has its end
         self._temporary: Path | None = None
         self._target: Path | None = None
         if path is None or path == "-":
@@ -256,14 +301,34 @@ class Output:
     def write_bytes(self, content: bytes) -> None:
         """As `write`, for what is no text."""
         data = memoryview(content)
+        self.ended = content.endswith(b"\n") if content else self.ended
         try:
             while data:  # an unbuffered stream may take less than it is given
-                data = data[self._stream.write(data) :]
-            self._stream.flush()
+                data = data[self._taken(data) :]
+            while not self._flushed():
+                pass
         except BrokenPipeError:
             raise
         except OSError as error:
             raise TxError(f"cannot write {self.name}: {error.strerror or error}") from None
+
+    def _taken(self, data: memoryview) -> int:
+        """How many bytes the stream takes. Whoever started us may have left it non-blocking: then this waits."""
+        try:
+            taken: int | None = self._stream.write(data)
+        except BlockingIOError as error:
+            taken = error.characters_written or None
+        if taken is None:
+            select.select([], [self._stream], [])
+        return taken or 0
+
+    def _flushed(self) -> bool:
+        try:
+            self._stream.flush()
+        except BlockingIOError:
+            select.select([], [self._stream], [])
+            return False
+        return True
 
     def __enter__(self) -> Output:
         return self

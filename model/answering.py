@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import functools
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,17 +17,20 @@ from .runtime import Runtime, check_text
 from .span_ends import WORD, tidy_ends
 
 if TYPE_CHECKING:
-    from .spans import Question, Reader, Source, Span, Text
+    from .spans import Ids, Question, Reader, Source, Span, Text
 
 MAX_QUESTION_PIECES = 100  # of a longer question the rest is not read; results say so
 WINDOW = 120  # pieces of the text that are read at once; training read 120, and 72 towards its end
 # From the start of one window to that of the next, so that each span is whole in two: it is judged best amidst what
 # stands around it. A half-trained model had F1 29.0 (SQuAD) and 47.6 (CMRC) on 90 training rows, 27.2 and 43.7 with 80.
 STRIDE = 40
+# The same for models that were not trained on such windows: Devlin et al. 2019 read SQuAD so.
+LONG_WINDOW, LONG_STRIDE = 384, 128
 LONGEST = 40  # pieces of an answer
 # Windows that are read for one question: those that have most of its words, where a text has more. Of training questions
-# on texts of 63,000 words (SQuAD) and 200,000 characters (CMRC) 98 % had their answer in one of 64, 96 % in one of 16.
-MOST = 64
+# on texts of 63,000 words (SQuAD) and 200,000 characters (CMRC) 98 % had their answer in one of 64, 96 % in one of 16. Of
+# long windows as many as are about as much text.
+MOST, MOST_LONG = 64, 20
 # What a span's score gains from the sentence it begins in: so much times the share of the question's words that stand there.
 SENTENCE = 4.0
 CROSSING = 3.0  # what a span's score loses if it goes on after the end of a sentence
@@ -60,22 +65,46 @@ class Candidate(NamedTuple):
 class Answerer:
     """Finds the places in a text that answer questions. `model` and the other settings are those of `Runtime`.
 
-    `way` is how the model gives a place: "point" (spans) or "generate" (span_generation), whichever it was trained for."""
+    `way` is how the model gives a place: "point" (spans) or "generate" (span_generation); None: points if it can."""
 
-    def __init__(self, model: str | Path | Runtime | None = None, way: str = "point", **settings: Any) -> None:
-        if way not in ("point", "generate"):
+    def __init__(self, model: str | Path | Runtime | None = None, way: str | None = None, **settings: Any) -> None:
+        if way not in (None, "point", "generate"):
             raise UsageError(f"way must be point or generate, not {way!r}")
         self.runtime = model if isinstance(model, Runtime) else Runtime(model, **settings)
-        self.way = way
-        self._reader: Reader | None = None
+        self._way = way
+
+    @functools.cached_property
+    def points(self) -> bool:
+        """Whether the model points at a place, else it writes what stands there. Raises CheckpointError if it does not do
+        what it was asked to."""
+        config = self.runtime.checkpoint.config
+        self.runtime.task("answer")
+        if not self._trained and self._way == "point":
+            raise CheckpointError(f"the model {self.runtime.path.name} was not trained to point: it writes its answers")
+        if config.model.n_segments and not self._trained:
+            raise CheckpointError(f"the model {self.runtime.path.name} reads other kinds of pieces than answers have")
+        return self._trained and self._way != "generate"
+
+    @functools.cached_property
+    def _trained(self) -> bool:
+        """Whether the model was trained as module spans says."""
+        from . import spans
+
+        return spans.reads_kinds(self.runtime.checkpoint.config.model)
+
+    @functools.cached_property
+    def threshold(self) -> float:
+        """The score of "no answer" where none is given: THRESHOLD, but −∞ of a model that has not learnt to find none."""
+        return THRESHOLD if self._trained else -math.inf
 
     def answer(
-        self, context: str, questions: Sequence[str], *, top_k: int = 1, threshold: float = THRESHOLD
+        self, context: str, questions: Sequence[str], *, top_k: int = 1, threshold: float | None = None
     ) -> list[list[Answer]]:
         """For each question up to `top_k` answers, best first, no two of which overlap or are the same words.
 
         "No answer" is one of them, with the score `threshold`: spans with a lower score come after it. Without letters
-        or digits in the text or the question it is the only one.
+        or digits in the text or the question it is the only one. None: THRESHOLD, or for models of others, which have not
+        learnt that a text may have no answer, −∞.
 
         The text is read in overlapping windows, all questions over one reading of it by the tokenizer. A span's score is
         the log-odds of its start and its end against no answer, as the model sees it in its window, and SENTENCE times
@@ -83,16 +112,17 @@ class Answerer:
         A text of more than MOST windows, which is some 1,400 English
         words or 3,000 Chinese characters, is searched for the question's words first, and the model reads the MOST
         windows in which most of them stand together (`search` says how many there were); if it has none of them, the
-        first. Of a question only the first MAX_QUESTION_PIECES pieces are read.
+        first. Of a question only the first MAX_QUESTION_PIECES pieces are read. (A model of others reads longer windows; its
+        log-odds are the log-probability of the answer's pieces, as module span_generation says.)
 
         Raises UsageError for settings out of range, InputError for text that UTF-8 cannot hold, CheckpointError for a
-        model that has no task "answer" or was not trained to point.
+        model that has no task "answer" or was not trained to give a place in this way.
         """
         found = self.search(context, questions, top_k=top_k, threshold=threshold)
         return [one.answers for one in found]
 
     def search(
-        self, context: str, questions: Sequence[str], *, top_k: int = 1, threshold: float = THRESHOLD
+        self, context: str, questions: Sequence[str], *, top_k: int = 1, threshold: float | None = None
     ) -> list[Found]:
         """`answer`, and how much of the text was read for each question."""
         if isinstance(questions, (str, bytes)):
@@ -101,9 +131,9 @@ class Answerer:
             raise UsageError(f"top_k must be a whole number from 1 on, not {top_k!r}")
         for name, text in (("the text", context), *((f"question {n}", q) for n, q in enumerate(questions, 1))):
             check_text(name, text)
-        nothing = Answer("", 0, 0, threshold)
-        if not _has_words(context) or not any(map(_has_words, questions)):
-            return [Found([nothing], 0, 0) for _ in questions]
+        if not _has_words(context) or not any(map(_has_words, questions)):  # the model is not opened for it
+            return [Found([Answer("", 0, 0, THRESHOLD if threshold is None else threshold)], 0, 0) for _ in questions]
+        nothing = Answer("", 0, 0, self.threshold if threshold is None else threshold)
         return self._search(context, questions, top_k, nothing)
 
     def cut(self, question: str) -> bool:
@@ -120,6 +150,18 @@ class Answerer:
                 return best._replace(start=start, end=end), read, windows
         return None, read, windows
 
+    def written(self, candidate: Candidate) -> list[int]:
+        """The pieces that the model wrote for a candidate, if it does not point."""
+        from .span_generation import likeliest
+
+        first = candidate.source.first
+        ids = candidate.source.ids[first + candidate.first : first + candidate.last + 1]
+        starts = self._starts
+        if starts is None or starts[ids[0]] == ids[0]:
+            return ids
+        forms = [ids, [int(starts[ids[0]]), *ids[1:]]]
+        return list(likeliest(self.runtime.stepper(0), self.runtime.checkpoint.config, candidate.source, forms))
+
     def _search(self, context: str, questions: Sequence[str], top_k: int, nothing: Answer) -> list[Found]:
         sentences = _Sentences(context)
         candidates, read, windows = self._candidates(context, questions, top_k, sentences)
@@ -132,29 +174,23 @@ class Answerer:
         self, context: str, questions: Sequence[str], top_k: int, sentences: _Sentences
     ) -> tuple[list[list[Candidate]], list[int], int]:
         """The best spans of the windows read for each question, the number of these windows, and that of all windows."""
-        from . import spans
-
-        checkpoint = self.runtime.checkpoint
-        task = checkpoint.config.tasks.get("answer")
-        if task is None or checkpoint.config.model.n_segments != spans.SEGMENTS:
-            raise CheckpointError(f"the model {checkpoint.path.name} was not trained to find answers in a text")
-        if self._reader is None:
-            self._reader = spans.Reader(checkpoint.tokenizer, task.src_prefix, checkpoint.config.special.eos)
+        found_by = self._pointed_spans if self.points else self._generated_spans
         text = self._reader.text(context)
-        firsts = list(range(0, max(1, len(text.ids) - WINDOW + STRIDE), STRIDE))
+        width, stride, most = self._windows
+        firsts = list(range(0, max(1, len(text.ids) - width + stride), stride))
         windows: list[tuple[int, int]] = []  # number of the question, first piece
         sources: list[Source] = []
         shares: list[_Shares] = []
         for number, question in enumerate(questions):
             asked = self._reader.question(question, MAX_QUESTION_PIECES)
             shares.append(_Shares(question, asked.weights, text, sentences))
-            for first in _most_covered(asked, text, firsts) if _has_words(question) else ():
+            for first in _most_covered(asked, text, firsts, width, most) if _has_words(question) else ():
                 windows.append((number, first))
-                sources.append(self._reader.source(asked, text, first, first + WINDOW))
+                sources.append(self._reader.source(asked, text, first, first + width))
         candidates: list[list[Candidate]] = [[] for _ in questions]
-        words = [[_has_words(context[a:b]) for a, b in text.offsets[first : first + WINDOW]] for _, first in windows]
-        gains = [shares[number].of_pieces(first, first + WINDOW) for number, first in windows]
-        found = (self._generated_spans if self.way == "generate" else self._pointed_spans)(sources, words, gains, top_k)
+        words = [[_has_words(context[a:b]) for a, b in text.offsets[first : first + width]] for _, first in windows]
+        gains = [shares[number].of_pieces(first, first + width) for number, first in windows]
+        found = found_by(sources, words, gains, top_k)
         for (number, first), source, best in zip(windows, sources, found, strict=True):
             window = text.offsets[first][0]
             for score, a, b in best:
@@ -168,8 +204,35 @@ class Answerer:
                 nearest, start, end = explained
                 score = max(c.score for c in candidates[number]) + 0.01
                 candidates[number].append(candidates[number][nearest]._replace(score=score, start=start, end=end))
-        checkpoint.verify()
+        self.runtime.checkpoint.verify()
         return candidates, [sum(number == n for n, _ in windows) for number in range(len(questions))], len(firsts)
+
+    @functools.cached_property
+    def _reader(self) -> Reader:
+        from . import spans
+
+        checkpoint, task = self.runtime.checkpoint, self.runtime.task("answer")
+        eos = checkpoint.config.special.eos
+        return spans.Reader(checkpoint.tokenizer, task.src_prefix, eos, task.separator, task.src_suffix)
+
+    @property
+    def _windows(self) -> tuple[int, int, int]:
+        """How many pieces a window has, after how many the next begins, and how many windows are read for a question."""
+        if self._trained:
+            return WINDOW, STRIDE, MOST
+        model = self.runtime.checkpoint.config.model
+        if model.positions == "sinusoidal":  # which say nothing of how long a text it was trained on
+            return LONG_WINDOW, LONG_STRIDE, MOST_LONG
+        around = len(self._reader.prefix) + MAX_QUESTION_PIECES + len(self._reader.separator) + len(self._reader.end)
+        width = max(1, min(LONG_WINDOW, model.max_positions - around))
+        return width, max(1, width // 3), MOST_LONG
+
+    @functools.cached_property
+    def _starts(self) -> Ids | None:
+        """Which piece an answer may begin with in place of each of a text's (see span_generation.word_starts)."""
+        from .span_generation import word_starts
+
+        return None if self._trained else word_starts(self.runtime.checkpoint.tokenizer)
 
     def _generated_spans(
         self, sources: Sequence[Source], words: Sequence[Sequence[bool]], gains: Sequence[Sequence[float]], top_k: int
@@ -177,11 +240,12 @@ class Answerer:
         """As `_pointed_spans`, by the other way."""
         from .span_generation import generated_spans
 
-        found = generated_spans(self.runtime, sources, max(4, min(2 * top_k, 64)))
-        return [
-            [(score + gain[a], a, b) for score, a, b in best if any(wordy[a : b + 1])]
-            for best, gain, wordy in zip(found, gains, words, strict=True)
-        ]
+        if self.runtime.checkpoint.target_tokenizer is not self.runtime.checkpoint.tokenizer:
+            raise CheckpointError(
+                f"the model {self.runtime.path.name} writes other pieces than it reads: no answer of it has a place in a text"
+            )
+        found = generated_spans(self.runtime, sources, max(4, min(2 * top_k, 64)), words, self._starts)
+        return [[(score + gain[a], a, b) for score, a, b in best] for best, gain in zip(found, gains, strict=True)]
 
     def _pointed_spans(
         self, sources: Sequence[Source], words: Sequence[Sequence[bool]], gains: Sequence[Sequence[float]], top_k: int
@@ -202,7 +266,8 @@ class Answerer:
             looks = engine.cross_attention([s.ids for s in batch], [fed] * len(batch), [s.kinds for s in batch])
             for i, source, weights in zip(order[at : at + BATCH], batch, looks, strict=True):
                 log_p = np.log(np.maximum(weights[-1, spans.HEAD, -2:], 1e-30)).astype(np.float64)
-                log_odds = (log_p - log_p[:, -1:])[:, source.first : -1]
+                nothing = -len(self._reader.end)  # the end piece
+                log_odds = (log_p - log_p[:, [nothing]])[:, source.first : nothing]
                 log_odds[0] += gains[i]
                 wordy = np.array(words[i], np.bool_)
                 best = spans.best_spans(log_odds[0], log_odds[1], LONGEST, CANDIDATES, wordy)
@@ -217,16 +282,16 @@ def _has_words(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-def _most_covered(question: Question, text: Text, firsts: Sequence[int]) -> list[int]:
-    """The first pieces of the windows to be read for a question, in the order of the text."""
-    if len(firsts) <= MOST:
+def _most_covered(question: Question, text: Text, firsts: Sequence[int], width: int, most: int) -> list[int]:
+    """The first pieces of the `most` windows of this width to be read for a question, in the order of the text."""
+    if len(firsts) <= most:
         return list(firsts)
     import numpy as np
 
     from .matching import coverage
 
-    found = coverage(question.weights, text.words, np.array(firsts, np.int64), WINDOW)
-    return [firsts[i] for i in sorted(np.argsort(-found, kind="stable")[:MOST].tolist())]
+    found = coverage(question.weights, text.words, np.array(firsts, np.int64), width)
+    return [firsts[i] for i in sorted(np.argsort(-found, kind="stable")[:most].tolist())]
 
 
 class _Shares:

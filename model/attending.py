@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import protect
 from .checkpoint import resolve_model
-from .errors import CheckpointError, InputError, TxError, UsageError
-from .pipeline import Translator
+from .errors import InputError, TxError, UsageError
+from .pair_maps import PairMaps, with_kept_map
+from .pipeline import Part, Translator
 from .results import AttentionMap, Hypothesis, Token
 from .runtime import Job, Runtime, check_text
-from .token_places import as_printed, text_and_tokens
+from .token_places import text_and_tokens
 
 if TYPE_CHECKING:
     from .alignment import Link
     from .answering import Answerer
+    from .glossary import Glossary
     from .summarizing import Summarizer
 
 TASKS = ("translate", "summarize", "qa")
-START = "<s>"
 
 
 class Attender:
@@ -36,6 +37,7 @@ class Attender:
     def __init__(self, model: str | Path | Runtime | None = None, **settings: Any) -> None:
         self.runtime = model if isinstance(model, Runtime) else Runtime(model, **settings)
         self._translator = Translator(self.runtime)
+        self._maps = PairMaps(self.runtime)
         self._aligned: dict[tuple[str, str, str], list[Link]] = {}
 
     def attend(
@@ -49,6 +51,7 @@ class Attender:
         target_language: str | None = None,
         beam_size: int | None = None,
         part: int | None = None,
+        glossary: Glossary | None = None,
     ) -> list[AttentionMap]:
         """Runs a task, and returns all weights of the pass that belongs to its output.
 
@@ -61,12 +64,15 @@ class Attender:
         "qa": one map, of the window of the text in which the best answer to `question` stands, good enough to be given
         or not. `source` is what the encoder read, the question, a tab and the window, which begins at character `offset`
         of the text. The first row of cross and decoder is where the answer starts (its first piece), the second where it
-        ends (its last piece); what decides is the last layer's head `config.POINTING_HEAD`.
+        ends (its last piece); what decides is the last layer's head `config.POINTING_HEAD`. A model of others writes its
+        answer: the map is that of what it wrote.
+
+        The terms of a `glossary` come out of a translation as that says.
 
         `target` is a text that the model is made to give instead of searching for one: a translation of one segment, or
         a summary.
 
-        Flags of a map: "split", "cut" and "looped" as of a Translation (an output that was cut or looped has no end
+        Flags of a map: "split", "cut", "looped", "lost" and "untranslated" as of a Translation (an output that was cut or looped has no end
         piece); "copied" and "extracted": the task does not give what the model wrote, but the text or a sentence of it;
         "kept": something beside the sentences (an emoji, a line without letters) was copied, and is in no map;
         "parts" and "skimmed" as of a Summary, "skimmed" also if not all windows were read for an answer; "doubtful": the
@@ -84,7 +90,12 @@ class Attender:
                 check_text(f"the {name}", given)
         if (task == "qa") != (question is not None):
             raise UsageError("the task qa needs a question, and no other task takes one")
-        languages = {"source_language": source_language, "target_language": target_language, "part": part}
+        languages = {
+            "source_language": source_language,
+            "target_language": target_language,
+            "part": part,
+            "glossary": glossary,
+        }
         others = {"target": target, "beam_size": beam_size} if task == "qa" else {}
         for name, value in {**languages, **others}.items():
             if task != "translate" and value is not None:
@@ -94,7 +105,7 @@ class Attender:
                 return [self._answer(text, question)]
             if task == "summarize":
                 return [self._summarize(text, target, beam_size)]
-            return self._translate(text, target, source_language, target_language, beam_size, part)
+            return self._translate(text, target, source_language, target_language, beam_size, part, glossary)
         finally:
             self.runtime.checkpoint.verify()  # of damaged weights not even an error says anything
 
@@ -127,44 +138,54 @@ class Attender:
         target_language: str | None,
         beam_size: int | None,
         part: int | None,
+        glossary: Glossary | None,
     ) -> list[AttentionMap]:
-        plan = self._translator.plan(text, source=source_language, target=target_language)
-        if not plan.segments:
+        plan = self._translator.plan(text, source=source_language, target=target_language, glossary=glossary)
+        if not plan.parts:
             _check_letters(text, "to translate")
             raise InputError(
                 f"the text is in {plan.target!r} already: say which language it is in, or ask for another one"
             )
-        places: list[tuple[Job, int]] = []
+        places: list[tuple[Part, int]] = []
         offset = 0
-        for piece, job in zip(plan.segments, plan.jobs, strict=True):
-            if job is not None:
-                places.append((job, offset))
-            offset += len(piece.text)
+        for piece in plan.parts:
+            if piece.job:
+                places.append((piece, offset))
+            offset += len(piece.segment.text)
         if part is not None and (type(part) is not int or not 1 <= part <= len(places)):
             raise InputError(f"there is no part {part!r} of the text: it is translated in {len(places)}")
         if target is not None and len(places) > 1:
             raise InputError(f"a given target is for one sentence, but the text is translated in {len(places)} parts")
+        if not places:
+            raise InputError("nothing in the text is translated: there is no map of it")
         wanted = range(1, len(places) + 1) if part is None else [part]
-        jobs = list(dict.fromkeys(places[number - 1][0] for number in wanted))
+        chosen = [places[number - 1] for number in wanted]
         if target is None:
-            found = self._translator.search(jobs, beam_size)
+            found = self._translator.best([piece for piece, _ in chosen], beam_size)
         else:
-            found = {job: self._forced(target, job[0]) for job in jobs}
-        beside = any(job is None and piece.text.strip() for piece, job in zip(plan.segments, plan.jobs, strict=True))
-        flags = plan.flags | ({"kept"} if beside else set())
-        maps = {job: self._written(job, found[job], flags) for job in jobs}
-        return [
-            dataclasses.replace(maps[job], part=number, parts=len(places), offset=offset)
-            for number in wanted
-            for job, offset in [places[number - 1]]
-        ]
+            found = [
+                self._maps.forced(protect.hide_same(target, piece.kept), piece.job[0])
+                for piece, _ in chosen
+                if piece.job
+            ]
+        beside = any(not piece.job and piece.segment.text.strip() for piece in plan.parts)
+        maps: dict[tuple[Job, Hypothesis], AttentionMap] = {}
+        results = []
+        for number, (piece, offset), best in zip(wanted, chosen, found, strict=True):
+            assert piece.job
+            key = piece.job, best
+            if key not in maps:
+                maps[key] = self._maps.written(piece.job, best, plan.flags | ({"kept"} if beside else set()))
+            map = with_kept_map(maps[key], piece.kept)
+            flags = {*map.flags, "lost"} if protect.missing(piece.wanted, map.output) and map.output else set(map.flags)
+            results.append(
+                dataclasses.replace(map, part=number, parts=len(places), offset=offset, flags=tuple(sorted(flags)))
+            )
+        return results
 
     def _summarize(self, text: str, target: str | None, beam_size: int | None) -> AttentionMap:
-        from .summarizing import MAX_SOURCE_PIECES
-
         checkpoint = self.runtime.checkpoint
-        if "summarize" not in checkpoint.config.tasks:
-            raise CheckpointError(f"the model {checkpoint.path.name} was not trained to sum up")
+        self.runtime.task("summarize")
         _check_letters(text, "to sum up")
         reading, parts = self._summarizer.reading(self._summarizer.read(text))
         job = self._summarizer.job(reading)
@@ -173,19 +194,17 @@ class Attender:
             given = self._summarizer.summarize(text)  # what `tx summarize` gives
             is_text, is_sentence = "copied" in given.flags, bool(given.spans)
         else:
-            best, is_text, is_sentence = self._forced(target, "summarize"), False, False
-        cut = len(checkpoint.tokenizer.encode(reading)) > MAX_SOURCE_PIECES
+            best, is_text, is_sentence = self._maps.forced(target, "summarize"), False, False
+        cut = len(checkpoint.tokenizer.encode(reading)) > self._summarizer.room
         flags = {
             "parts": parts > 1,
             "skimmed": parts > 1 or cut,
             "copied": is_text,
             "extracted": is_sentence and not is_text,
         }
-        return self._written(job, best, {flag for flag, holds in flags.items() if holds})
+        return self._maps.written(job, best, {flag for flag, holds in flags.items() if holds})
 
     def _answer(self, context: str, question: str) -> AttentionMap:
-        from .answering import THRESHOLD
-
         for name, text in (("text", context), ("question", question)):
             if not any(map(str.isalnum, text)):
                 raise InputError(f"the {name} has neither letters nor digits: there is nothing to look for")
@@ -195,28 +214,33 @@ class Attender:
         checkpoint = self.runtime.checkpoint
         tokenizer, task, eos = checkpoint.tokenizer, checkpoint.config.tasks["answer"], checkpoint.config.special.eos
         ids, at = best.source.ids, best.source.first
+        flags = {
+            "doubtful": best.score < self._answerer.threshold,
+            "skimmed": read < windows,
+            "shortened": self._answerer.cut(question),
+        }
+        said = {flag for flag, holds in flags.items() if holds}
+        if not self._answerer.points:
+            read_ids = tuple(ids[len(task.src_prefix) : -1 - len(task.src_suffix)])
+            written = Hypothesis(tuple(self._answerer.written(best)), 0.0, 0.0)
+            return dataclasses.replace(self._maps.written(("answer", read_ids), written, said), offset=best.window)
         asked, question_pieces = text_and_tokens(tokenizer, ids[len(task.src_prefix) : at - 1])
         read_text, window = text_and_tokens(tokenizer, ids[at:-1])
         source = f"{asked}\t{read_text}"
         shift = len(asked) + 1
         src = [
-            *self._special(task.src_prefix, 0),
+            *self._maps.special(task.src_prefix, 0),
             *question_pieces,
             Token("\t", len(asked), len(asked), special=True),
             *(dataclasses.replace(p, start=p.start + shift, end=p.end + shift) for p in window),
-            *self._special([eos], len(source)),
+            *self._maps.special([eos], len(source)),
         ]
         prefix = task.tgt_prefix or (checkpoint.config.special.decoder_start,)
-        flags = {
-            "doubtful": best.score < THRESHOLD,
-            "skimmed": read < windows,
-            "shortened": self._answerer.cut(question),
-        }
-        return self._map(
+        return self._maps.map(
             ("answer", source, context[best.start : best.end]),
             (ids, [*prefix, eos], best.source.kinds),
-            (src, [src[at + best.first], src[at + best.last]], self._special([*prefix, eos], 0, "target")),
-            [flag for flag, holds in flags.items() if holds],
+            (src, [src[at + best.first], src[at + best.last]], self._maps.special([*prefix, eos], 0, "target")),
+            list(said),
             offset=best.window,
         )
 
@@ -231,87 +255,6 @@ class Attender:
         from .answering import Answerer
 
         return Answerer(self.runtime)
-
-    def _forced(self, target: str, task: str) -> Hypothesis:
-        """The output that says `target`."""
-        checkpoint = self.runtime.checkpoint
-        config, ids = checkpoint.config, checkpoint.target_tokenizer.encode(target.strip())
-        most = config.generation.max_length - 1  # and the end piece
-        if config.model.positions == "learned":
-            most = min(most, config.model.max_positions - max(1, len(config.tasks[task].tgt_prefix)))
-        if not ids or len(ids) > most:
-            raise InputError(f"the given target has {len(ids)} pieces: it must have 1 to {most}")
-        return Hypothesis(tuple(ids), 0.0, 0.0)
-
-    def _written(self, job: Job, best: Hypothesis, more_flags: set[str]) -> AttentionMap:
-        """The map of an output that was written for a source."""
-        checkpoint = self.runtime.checkpoint
-        task, special = checkpoint.config.tasks[job[0]], checkpoint.config.special
-        if not best.ids and not best.finished:
-            raise InputError("the model found nothing that it may write for this text: there is no map of it")
-        source, pieces = text_and_tokens(checkpoint.tokenizer, job[1])
-        output, written = as_printed(*text_and_tokens(checkpoint.target_tokenizer, best.ids))
-        prefix = task.tgt_prefix or (special.decoder_start,)
-        # Every piece was written when those before it had been read; without an end piece nothing has read the last.
-        read = len(best.ids) if best.finished else len(best.ids) - 1
-        flags = {"looped": best.looped, "cut": not best.finished and not best.looped, "copied": not output}
-        return self._map(
-            (job[0], source, output),
-            ([*task.src_prefix, *job[1], special.eos, *task.src_suffix], [*prefix, *best.ids[:read]], None),
-            (
-                [
-                    *self._special(task.src_prefix, 0),
-                    *pieces,
-                    *self._special([special.eos, *task.src_suffix], len(source)),
-                ],
-                [*written, *(self._special([special.eos], len(output), "target") if best.finished else [])],
-                [*self._special(prefix, 0, "target"), *written[:read]],
-            ),
-            [*more_flags, *(flag for flag, holds in flags.items() if holds)],
-        )
-
-    def _special(self, ids: Sequence[int], at: int, side: str = "source") -> list[Token]:
-        """Pieces around a text, as they stand at character `at` of it."""
-        checkpoint = self.runtime.checkpoint
-        tokenizer = checkpoint.tokenizer if side == "source" else checkpoint.target_tokenizer
-        # A decoder that starts with zeros is fed a piece that no vocabulary has.
-        names = [tokenizer.pieces([i])[0] if i < tokenizer.vocab_size else START for i in ids]
-        return [Token(name, at, at, special=True) for name in names]
-
-    def _map(
-        self,
-        texts: tuple[str, str, str],
-        ids: tuple[Sequence[int], Sequence[int], Any],
-        tokens: tuple[Sequence[Token], Sequence[Token], Sequence[Token]],
-        flags: Sequence[str],
-        offset: int = 0,
-    ) -> AttentionMap:
-        """The map of one pass. texts: task, source, output; ids: src, fed, and the kinds of src; tokens: src, tgt, fed."""
-        engine = self.runtime.stepper(0)  # the one that searched, if anything did
-        import numpy as np
-
-        (src, tgt, fed), (task, source, output) = map(tuple, tokens), texts
-        with np.errstate(all="ignore"):
-            found = engine.attentions(*ids)
-        encoder, decoder, cross = (np.concatenate(layers) if layers else None for layers in found)
-        if not all(np.isfinite(w).all() for w in (encoder, decoder, cross) if w is not None):
-            raise TxError("the model's attention is no number: its weights are damaged or do not fit its configuration")
-        rows = slice(len(fed) - len(tgt), None)  # before the last piece of a prefix nothing is written
-        config = self.runtime.checkpoint.config
-        return AttentionMap(
-            model=config.name or self.runtime.path.name,
-            task=task,
-            source=source,
-            output=output,
-            src=src,
-            tgt=tgt,
-            fed=fed,
-            encoder=encoder,
-            decoder=None if decoder is None else decoder[:, :, rows],
-            cross=None if cross is None else cross[:, :, rows],
-            offset=offset,
-            flags=tuple(sorted(set(flags))),
-        )
 
 
 def _check_letters(text: str, what: str) -> None:
@@ -334,6 +277,7 @@ def attend(
     source_language: str | None = None,
     target_language: str | None = None,
     beam_size: int | None = None,
+    glossary: Glossary | None = None,
     model: str | Path | None = None,
 ) -> AttentionMap:
     """Where the model looked while it translated a text, summed it up or looked for an answer in it. A model stays loaded
@@ -351,6 +295,7 @@ def attend(
         source_language=source_language,
         target_language=target_language,
         beam_size=beam_size,
+        glossary=glossary,
         part=1 if part is None and task == "translate" and target is None else part,
     )
     if part is None and found.parts > 1:

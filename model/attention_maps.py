@@ -89,7 +89,7 @@ def view(
     else:
         of_heads = weights.mean(axis=0) if chosen == "mean" else weights[int(chosen) - 1]
         of_heads = of_heads if isinstance(picked, str) else of_heads[picked - 1 : picked]
-    is_answer = map.task == "answer"
+    is_answer = map.points
     source, output = (map.src, map.source), (map.tgt, map.source if is_answer else map.output)
     row_tokens, row_text = source if kind in ("encoder", "rollout") else output
     column_tokens, column_text = (map.fed, output[1]) if kind == "decoder" else source

@@ -42,6 +42,7 @@ PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 WEIGHTS_DIR = Path(__file__).parent.parent / "weights"
 DEFAULT_MODEL = "en-zh"
 READ_BYTES = 1 << 20
+SPARE_ROWS, FILLED_ROWS = 8, 128  # of an embedding that no piece has: M2M100 has 8, T5 28 for a multiple of 128
 
 
 class _Digest:
@@ -140,6 +141,8 @@ def _folder(path: Path) -> Path:
                 _refuse_pickle(path / name)
     missing = [name for name in (*CHECKED, MANIFEST) if name not in names]
     if missing:
+        if CONFIG in names:
+            _read_json(path / CONFIG)  # damaged, it may be another project's
         raise CheckpointError(f"{path} is not a complete checkpoint: {', '.join(missing)} missing")
     return path
 
@@ -212,7 +215,11 @@ def load_checkpoint(path: str | os.PathLike[str], *, wait: bool = True) -> Check
     tokenizer = target_tokenizer = Tokenizer.from_file(folder / TOKENIZER)
     if TARGET_TOKENIZER in digests:
         target_tokenizer = Tokenizer.from_file(folder / TARGET_TOKENIZER)
-    _check_ids(config, tokenizer.vocab_size, target_tokenizer.vocab_size, folder)
+    _check_pieces(tokenizer.vocab_size, tokenizer.special, config.model.src_vocab_size, folder / TOKENIZER)
+    if target_tokenizer is not tokenizer:
+        tgt_rows = config.model.tgt_vocab_size
+        _check_pieces(target_tokenizer.vocab_size, target_tokenizer.special, tgt_rows, folder / TARGET_TOKENIZER)
+    _check_ids(config, folder)
     checkpoint = Checkpoint(config, tokenizer, target_tokenizer, tensors, folder, digest, digests[WEIGHTS])
     if wait:
         checkpoint.verify()
@@ -229,7 +236,12 @@ def _load_foreign(path: Path) -> Checkpoint:
 
     found = foreign.read_foreign(path)
     config, shapes = found.config, {name: tuple(tensor.shape) for name, tensor in found.tensors.items()}
-    _check_ids(config, found.tokenizer.vocab_size, found.target_tokenizer.vocab_size, found.folder)
+    for rows, tokenizer in (
+        (config.model.src_vocab_size, found.tokenizer),
+        (config.model.tgt_vocab_size, found.target_tokenizer),
+    ):
+        _check_pieces(tokenizer.vocab_size, tokenizer.special, rows, found.folder)
+    _check_ids(config, found.folder)
     check_tensors(shapes, tensor_shapes(config.model), found.folder)
     # Tokenizers of another class, with the same methods.
     source, target = cast("tuple[Tokenizer, Tokenizer]", (found.tokenizer, found.target_tokenizer))
@@ -334,12 +346,21 @@ def _check_size(path: Path, expected: int) -> None:
         raise CheckpointError(f"{path} is {what}: expected {expected} bytes, found {size}; get it again")
 
 
-def _check_ids(config: CheckpointConfig, src_pieces: int, tgt_pieces: int, folder: Path) -> None:
-    """Every id in the configuration must be a row of the embeddings, and so must every piece of the tokenizers."""
+def _check_pieces(pieces: int, special: Mapping[int, str], rows: int, where: Path) -> None:
+    """Every piece that a text may become must be a row of the embedding; only the last special ones need not (BART's <mask>).
+    Rows that no piece has may be a few, or fill it up to a multiple of 8."""
+    if any(i not in special for i in range(rows, pieces)):
+        raise CheckpointError(f"{where} has {pieces} pieces, but {CONFIG} has room for {rows}")
+    spare = rows - pieces
+    if spare > SPARE_ROWS and (rows % 8 or spare >= FILLED_ROWS or spare > pieces):
+        raise CheckpointError(
+            f"{where} has {pieces} pieces, but the embedding {rows} rows: the vocabulary is of another model"
+        )
+
+
+def _check_ids(config: CheckpointConfig, folder: Path) -> None:
+    """Every id in the configuration must be a row of the embeddings."""
     src_rows, tgt_rows = config.model.src_vocab_size, config.model.tgt_vocab_size
-    for name, pieces, rows in ((TOKENIZER, src_pieces, src_rows), (TARGET_TOKENIZER, tgt_pieces, tgt_rows)):
-        if pieces > rows:
-            raise CheckpointError(f"{folder / name} has {pieces} pieces, but {CONFIG} has room for {rows}")
     special, both = config.special, min(src_rows, tgt_rows)
     ids: dict[str, tuple[int, tuple[int | None, ...]]] = {
         "generation.suppress": (tgt_rows, config.generation.suppress),

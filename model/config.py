@@ -126,7 +126,8 @@ class SpecialIds:
 class Task:
     """How one task is put to the model: pieces before the source, pieces that the decoder is fed first, and words
     for people. `source` and `target` are language codes ("en", "zh"); empty where the task has none. `src_suffix` are
-    pieces after the source's end piece, `separator` those between a question and the text that may answer it."""
+    pieces after the source's end piece, `separator` those between a question and the text that may answer it. `search` are
+    the fields of GenerationConfig that are others for a summary than for the rest of what the model does."""
 
     src_prefix: tuple[int, ...] = ()
     tgt_prefix: tuple[int, ...] = ()
@@ -134,10 +135,13 @@ class Task:
     target: str = ""
     src_suffix: tuple[int, ...] = ()
     separator: tuple[int, ...] = ()
+    search: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("src_prefix", "tgt_prefix", "src_suffix", "separator"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.search:
+            from_dict(GenerationConfig, self.search)
 
 
 @dataclass(frozen=True)
@@ -193,12 +197,15 @@ class GenerationConfig:
 
     A hypothesis may have up to `max_length_factor` · (source pieces) + `max_length_constant` pieces, and never more
     than `max_length`. Hypotheses are ranked by Σ log p / lengthᵅ with α = `length_penalty`, the length counting the
-    end piece. `no_repeat_ngram` = n forbids that any n pieces occur twice (0: off). `suppress` lists ids that are
+    end piece. `early_stopping` says when a beam of K has searched enough: when K have finished (True); when the worst of
+    the K best that have is as good as the best live one (False); when nothing better can come ("never"; module
+    generation). `no_repeat_ngram` = n forbids that any n pieces occur twice (0: off). `suppress` lists ids that are
     never produced. `temperature`, `top_k` and `top_p` are for sampling only.
     """
 
     beam_size: int = 4
     length_penalty: float = 1.0
+    early_stopping: bool | str = True
     max_length_factor: float = 2.0
     max_length_constant: int = 10
     max_length: int = 512
@@ -215,6 +222,7 @@ class GenerationConfig:
         object.__setattr__(self, "suppress", tuple(self.suppress))
         checks = {
             "beam_size": 1 <= self.beam_size <= 64,
+            "early_stopping": type(self.early_stopping) is bool or self.early_stopping == "never",
             "max_length_factor": self.max_length_factor >= 0,
             "max_length_constant": self.max_length_constant >= 0,
             "max_length": self.max_length >= 1,

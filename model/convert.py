@@ -46,6 +46,33 @@ def convert_folder(path: str | os.PathLike[str]) -> Converted:
     CheckpointError, one line with the file and what is wrong, for a family that is not known too.
     """
     folder = Path(path)
+    family, values = _facts(folder)
+    tensors = read_tensors(folder)
+    try:
+        return convert_tensors(family, values, tensors)
+    except CheckpointError as error:
+        raise CheckpointError(f"{folder}: {error}") from error
+
+
+def search_for(path: str | os.PathLike[str], task: str, found: Converted) -> dict[str, Any]:
+    """The settings of the search, fields of GenerationConfig, that the folder has for a task of "task_specific_params" and
+    that are others than those it was `found` to have. Raises CheckpointError."""
+    folder = Path(path)
+    family, values = _facts(folder)
+    stated = values.get("task_specific_params")
+    settings = stated.get(task) if isinstance(stated, dict) else None
+    if not isinstance(settings, dict):
+        return {}
+    try:
+        search = _generation_config(family, values | settings, found.special)
+    except CheckpointError as error:
+        raise CheckpointError(f"{folder}: task_specific_params: {task}: {error}") from error
+    changed = dataclasses.asdict(search).items() - dataclasses.asdict(found.generation).items()
+    return dict(sorted(changed))
+
+
+def _facts(folder: Path) -> tuple[Family, dict[str, Any]]:
+    """What config.json and generation_config.json say, and the family that this is of."""
     values = read_json(folder / CONFIG)
     kind = values.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
@@ -56,11 +83,7 @@ def convert_folder(path: str | os.PathLike[str]) -> Converted:
         search = read_json(folder / GENERATION)
         keys = (*family.generation.values(), *family.special.values(), "forced_bos_token_id")
         values |= {key: search[key] for key in keys if search.get(key) is not None}
-    tensors = read_tensors(folder)
-    try:
-        return convert_tensors(family, values, tensors)
-    except CheckpointError as error:
-        raise CheckpointError(f"{folder}: {error}") from error
+    return family, values
 
 
 def convert_tensors(family: Family, config_json: Mapping[str, Any], tensors: Mapping[str, Stored]) -> Converted:
@@ -201,13 +224,18 @@ def _generation_config(family: Family, values: Mapping[str, Any], special: Speci
     # Their lengths count the pieces that the decoder is fed first: the start and, in some models, a forced one.
     n_first = 2 if values.get("forced_bos_token_id") is not None else 1
     defaults = {field.name: field.default for field in dataclasses.fields(GenerationConfig)}
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"early_stopping": False}  # where nothing is said of it
     for field, key in family.generation.items():
         value = values.get(key)
         if value is None:
             continue
         if field == "suppress":
             found[field] = _suppressed(key, value, special)
+            continue
+        if field == "early_stopping":
+            if type(value) is not bool and value != "never":
+                raise CheckpointError(f'{CONFIG}: {key} is {_short(value)}, not true, false or "never"')
+            found[field] = value
             continue
         right = (int, float) if isinstance(defaults[field], float) else (int,)
         if type(value) not in right or not math.isfinite(value) or abs(value) >= LARGEST:

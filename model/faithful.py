@@ -7,7 +7,7 @@ its end: the pieces of two names do not make a third. At the start of a sentence
 small letters. Else only pieces that are frequent in the vocabulary ("The", "This") may begin a word with a capital, and
 such a word is that piece alone. Digits and capitals inside of a word have to stand there in the source too.
 
-The look (is_fit): true words in a false order are no truth, so the words have to stand next to each other as in the source.
+The look (is_fit, is_tidy): true words in a false order are no truth, so the words have to stand next to each other as in the source.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class WordsOfSource:
             if word:
                 inside = self._no_continuation(source, tuple(v.words[i] for i in word), bool(v.name[word[0]]))
                 forbidden = np.where(v.goes_on, inside, forbidden | inside)
-            logits[row, forbidden] = -np.inf
+            logits[row, np.flatnonzero(forbidden)] = -np.inf  # a model may have room for more pieces than there are
 
     def _no_continuation(self, source: int, word: Word, name: bool) -> Bools:
         """What may not follow these pieces of a word, [V]: of a name all that does not in the source, of another word what
@@ -173,16 +173,20 @@ def _beginnings(v: Vocabulary, ids: Sequence[int]) -> dict[Word, _Next]:
 
 
 def is_fit(summary: str, source: str, log_prob: float) -> bool:
-    """Whether a summary that the model wrote, with this mean log-probability a piece, can be shown: it was sure enough, no
-    Chinese stands there twice in a row, the end is not that of half a sentence, and the words stand next to each other as
-    they do in the source, so that none is new and numbers are of what they are there."""
-    if log_prob < LIKELY or _ends_early(summary.casefold()):
+    """Whether a summary that a model of ours wrote, with this mean log-probability a piece, can be shown: it was sure enough,
+    and it is tidy, and the words stand next to each other as they do in the source, so that none is new and numbers are of
+    what they are there."""
+    return log_prob >= LIKELY and is_tidy(summary, source) and _holds_together(summary, source)
+
+
+def is_tidy(summary: str, source: str) -> bool:
+    """Whether a summary says something, its end is not that of half a sentence, and it has no Chinese twice in a row and no
+    marks in a row that the source has not."""
+    if _ends_early(summary.casefold()):
         return False
     if not set(_MARKS.findall(summary)) <= set(_MARKS.findall(source)):
         return False
-    if any(found[0] not in source for found in _TWICE.finditer(summary)):
-        return False
-    return _holds_together(summary, source)
+    return not any(found[0] not in source for found in _TWICE.finditer(summary))
 
 
 def _ends_early(summary: str) -> bool:

@@ -86,6 +86,7 @@ SPECIAL = {
 GENERATION = {
     "beam_size": "num_beams",
     "length_penalty": "length_penalty",
+    "early_stopping": "early_stopping",
     "max_length": "max_length",
     "min_length": "min_length",
     "no_repeat_ngram": "no_repeat_ngram_size",

@@ -56,7 +56,7 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _is_weights(path: Path) -> bool:
-    from .marian_folder import is_weights
+    from .marian_weights import is_weights
 
     return is_weights(path)
 
@@ -78,8 +78,10 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _read_huggingface(folder: Path) -> Foreign:
+    import dataclasses
+
     from . import languages
-    from .convert import convert_folder
+    from .convert import convert_folder, search_for
     from .foreign_tokenizer import read_tokenizers
 
     values = _config(folder)
@@ -87,6 +89,9 @@ def _read_huggingface(folder: Path) -> Foreign:
     found = convert_folder(folder)
     tokenizers = read_tokenizers(folder, model_type)
     tasks = languages.tasks(folder, model_type, tokenizers, values)
+    if "summarize" in tasks:
+        summarize = dataclasses.replace(tasks["summarize"], search=search_for(folder, "summarization", found))
+        tasks = {**tasks, "summarize": summarize}
     config = CheckpointConfig(found.model, found.special, found.generation, tasks, folder.resolve().name)
     return Foreign(folder, config, *tokenizers, found.tensors, None)
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from . import sentencepiece_model
 from .errors import CheckpointError
-from .languages import M2M100, MBART, MBART_50, NLLB
+from .languages import M2M100, MBART, MBART_50, NLLB, WMT21
 from .sentencepiece_model import KEY, SPECIAL, SentencePieceModel
 from .sentencepiece_text import BYTE, SPACE, Segmenter
-from .tokenizer_json import Parts, Places, parse_json, read_library, read_text, vocabulary_of
+from .tokenizer_json import Parts, Places, parse_json, read_library, read_text, vocabulary_of, zipf
 
 TOKENIZER, TOKENIZER_CONFIG, CONFIG, VOCAB, MERGES = (
     "tokenizer.json",
@@ -33,7 +33,8 @@ EXTRA_IDS = 100  # pieces <extra_id_0> … that T5's vocabulary goes on with
 
 class LibraryTokenizer:
     """A vocabulary of another project; the methods are those of `Tokenizer`. `special` are the pieces that stand for no
-    text, by id; `scores` the log-probability of each piece as a unigram model has them, 0 for other kinds of model."""
+    text, by id; `scores` the log-probability of each piece as a unigram model has them, of other kinds of model by its
+    number (tokenizer_json.zipf)."""
 
     def __init__(self, content: str) -> None:
         """From the content of a `tokenizer.json`. Raises CheckpointError: what is wrong with it."""
@@ -140,7 +141,7 @@ def _sentencepiece_parts(
     ids = {piece: i for i, piece in reversed(list(enumerate(pieces)))}
     to_id = [ids.get(piece, unknown) for piece in model.pieces]
     spellings = [piece.replace(SPACE, " ").encode("utf-8", errors="ignore") for piece in pieces]
-    scores = [0.0] * len(pieces)
+    scores = zipf(len(pieces)) if model.is_bpe else [0.0] * len(pieces)
     for number, i in enumerate(to_id):
         if i != unknown and not model.is_bpe:
             scores[i] = model.scores[number]
@@ -201,10 +202,18 @@ def read_tokenizers(folder: str | Path, model_type: str) -> tuple[LibraryTokeniz
 def _marian(folder: Path) -> tuple[LibraryTokenizer, LibraryTokenizer]:
     """Two SentencePiece models, and vocab.json with the ids of their pieces; a second vocabulary for the target if there is
     target_vocab.json."""
-    own_target = folder / "target_vocab.json"
-    source = _numbered(folder / "source.spm", folder / VOCAB)
-    target = _numbered(folder / "target.spm", own_target if own_target.is_file() else folder / VOCAB)
-    return (source, source) if source.to_json() == target.to_json() else (source, target)
+    source_vocab, target_vocab = folder / VOCAB, folder / "target_vocab.json"
+    if not target_vocab.is_file():
+        target_vocab = source_vocab
+    source = _numbered(folder / "source.spm", source_vocab)
+    if _same(folder / "source.spm", folder / "target.spm") and _same(source_vocab, target_vocab):
+        return source, source
+    return source, _numbered(folder / "target.spm", target_vocab)
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two files, of which the first is there, hold the same."""
+    return other.is_file() and (one.samefile(other) or one.read_bytes() == other.read_bytes())
 
 
 def _numbered(path: Path, vocabulary: Path, more: Sequence[str] = ()) -> LibraryTokenizer:
@@ -253,7 +262,8 @@ def _fairseq_languages(settings: Mapping[str, Any], n_pieces: int) -> Sequence[s
 
 
 def _m2m100(folder: Path, path: Path) -> LibraryTokenizer:
-    return _numbered(path, folder / VOCAB, [f"__{code}__" for code in M2M100])
+    wmt21 = _read_json(folder / TOKENIZER_CONFIG).get("language_codes") == "wmt21"
+    return _numbered(path, folder / VOCAB, [f"__{code}__" for code in (WMT21 if wmt21 else M2M100)])
 
 
 def _bart(folder: Path, path: Path) -> LibraryTokenizer:

@@ -5,7 +5,10 @@ forbids is taken out before the softmax, so the probabilities of the rest sum to
 
 A hypothesis is ranked by
 
-    score(Y) = Σ log p(y_i) / |Y|^α,   |Y| counting the end piece, α = GenerationConfig.length_penalty.
+    score(Y) = Σ log p(y_i) / |Y|^α,   α = GenerationConfig.length_penalty,
+
+|Y| counting the end piece, and a piece that is forced on the output (all of a task's prefix but the first, as the language
+code of M2M100) as the output's own, of probability 1.
 
 Normalising by length is the idea of Wu et al. 2016 (arXiv:1609.08144), §7; their divisor is (5 + |Y|)^α / 6^α, ours is
 plainly |Y|^α. α = 0 ranks by probability alone, α = 1 by the mean log-probability of a piece.
@@ -61,12 +64,11 @@ def generate(
     rules: Sequence[LogitsRule] = (),
     kinds: Sequence[Any] | None = None,
     renormalise: bool = True,
-    patient: bool = False,
 ) -> list[list[Hypothesis]]:
     """The `n_best` best outputs for each source, best first; fewer where the search found fewer.
 
     `src` rows hold piece ids, end piece included. The pieces of `prefix` (`special.decoder_start` if it is empty) are
-    fed first and their probabilities do not count. `rules` come on top of those that `config` asks for; without
+    fed first and their probabilities do not count; all but the first count in the length. `rules` come on top of those that `config` asks for; without
     `renormalise` they only limit the choice: the probabilities are those before them, and of what they allow do not sum
     to one. `kinds` are the kinds of the source pieces, where the model distinguishes some.
 
@@ -75,7 +77,9 @@ def generate(
     when K hypotheses have finished or looped, so a beam of one is greedy search; or sooner, when no live hypothesis
     can still enter the n best. That bound is exact: log p only falls, so a live hypothesis with Σ log p = L ends with
     a score of at most L / limit^α (for α < 0: L / (length + 1)^α). Ties go to the lower beam, then to the lower id.
-    A `patient` search goes by the bound alone: where rules allow little, K unlikely hypotheses may soon have finished.
+    So with `config.early_stopping` True. With "never" the bound alone ends it: where rules allow little, K unlikely
+    hypotheses may soon have finished. With False, K have to be there, and the K-th best of them be as good as the best live
+    one is by now: L / length^α.
 
     Sampling draws `n_best` outputs and returns the different ones. `temperature`, then `top_k`, then `top_p` (pieces
     tied with the last one that is in are in too) shape the draw only: log_prob and score stay those of the model, the
@@ -93,9 +97,10 @@ def generate(
     if not src:
         return []
     own_rules = _rules(config, special)
-    search = _Search(src, config, special, n_best, patient)
+    prefix = prefix or [special.decoder_start]
+    search = _Search(src, config, special, n_best, len(prefix) - 1)
     state = stepper.start(src, len(search.total) // len(src), kinds)
-    for piece in prefix or [special.decoder_start]:
+    for piece in prefix:
         logits = stepper.step(np.full(len(search.total), piece, dtype=np.int64), state)
     while True:
         logits = np.require(logits, np.float32, ["C", "W"])
@@ -136,9 +141,9 @@ class _Search:
     sentence or, when sampling, one draw (width 1). A row with total = -inf holds no hypothesis."""
 
     def __init__(
-        self, src: Sequence[Sequence[int]], config: GenerationConfig, special: SpecialIds, n_best: int, patient: bool
+        self, src: Sequence[Sequence[int]], config: GenerationConfig, special: SpecialIds, n_best: int, n_forced: int
     ) -> None:
-        self.config, self.eos, self.n_best, self.patient = config, special.eos, n_best, patient
+        self.config, self.eos, self.n_best, self.n_forced = config, special.eos, n_best, n_forced
         self.width = 1 if config.sample else max(config.beam_size, n_best)
         draws = n_best if config.sample else 1
         rows = len(src) * draws * self.width
@@ -236,7 +241,7 @@ class _Search:
         return pieces
 
     def _close(self, row: int, ids: IntArray, log_prob: float, *, finished: bool, looped: bool = False) -> None:
-        length = max(1, len(ids) + finished)
+        length = max(1, self.n_forced + len(ids) + finished)
         score = float(log_prob) / length**self.config.length_penalty
         hypothesis = Hypothesis(tuple(ids.tolist()), float(log_prob), score, finished, looped)
         self.found[self.sentences[row]].append(hypothesis)
@@ -268,15 +273,17 @@ class _Search:
         """Drops the groups that are done; returns the rows that stay."""
         live = self.total.reshape(-1, self.width).max(axis=1)  # the best live Σ log p of each group
         done = np.isneginf(live)
-        if not self.patient:
+        if self.config.early_stopping is True:
             done |= self.n_ended >= self.width
+        alpha, length = self.config.length_penalty, self.n_forced + self.ids.shape[1]
         for group in np.flatnonzero(~done & (self.n_ended >= self.n_best)):
             sentence = self.sentences[group * self.width]
             scores = sorted((h.score for h in self.found[sentence] if h.finished), reverse=True)
-            alpha = self.config.length_penalty
-            length = self.limits[sentence] if alpha >= 0 else self.ids.shape[1] + 1
-            bound = live[group] / float(length) ** alpha
+            longest = self.n_forced + self.limits[sentence] if alpha >= 0 else length + 1
+            bound = live[group] / float(longest) ** alpha
             done[group] = len(scores) >= self.n_best and bound <= scores[self.n_best - 1]
+            if self.config.early_stopping is False and self.n_ended[group] >= self.width:
+                done[group] |= len(scores) < self.width or live[group] / length**alpha <= scores[self.width - 1]
         rows = np.flatnonzero(np.repeat(~done, self.width))
         self.groups, self.n_ended = self.groups[~done], self.n_ended[~done]
         self.sentences, self.ids, self.history = self.sentences[rows], self.ids[rows], self.history[rows]

@@ -40,6 +40,7 @@ tuk_Latn tum_Latn tur_Latn twi_Latn tzm_Tfng uig_Arab ukr_Cyrl umb_Latn urd_Arab
 xho_Latn ydd_Hebr yor_Latn yue_Hant zho_Hans zho_Hant zul_Latn"""
 
 MBART, M2M100, NLLB = _MBART.split(), _M2M100.split(), _NLLB.split()
+WMT21 = ["en", "ha", "is", "ja", "cs", "ru", "zh", "de"]  # of the M2M100 models of that name
 MBART_50 = [*MBART, *_MBART_50.split()]
 
 # ISO 639-3 → 639-1; of a language with several members the one that is written most.
@@ -309,9 +310,17 @@ def _id(values: Mapping[str, Any], key: str, vocabulary: Vocabulary, piece: str)
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; {} where there is no such file, or it is none."""
+    """The object in a JSON file; {} where there is no such file. Raises CheckpointError if it is none."""
+    if not path.is_file():
+        return {}
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise CheckpointError(f"{path} is nested too deeply to be JSON of a model") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is not valid JSON: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")
+    return values

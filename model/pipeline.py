@@ -2,36 +2,63 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from . import segment
+from . import protect, segment
+from .casing import usual_case
 from .checkpoint import Checkpoint, resolve_model
 from .config import AllPairs, GenerationConfig, Task
 from .errors import CheckpointError, UsageError
+from .protect import BREAKS, SLOTS, Span
 from .results import Hypothesis, Translation
 from .runtime import Job, Runtime, check_text, check_whole, with_beam
+from .tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from .glossary import Glossary
+    from .rules import LogitsRule
 
 # The longest segment fed at once. Training sees single sentences, few of them over 100 pieces, and a model copes badly
 # with positions it has rarely seen; and twice this, the usual room for an output, stays under max_length (512).
 MAX_SOURCE_PIECES = 200
-BREAKS = "[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"  # what parts lines and columns; no segment holds any
 UNSAID = ("", "")  # the direction of a model that does not say which it is
+
+
+# What a model of a language can read, by the names of segment.script; of other languages nothing is known.
+SCRIPTS = {"en": ("latin", "han"), "zh": ("latin", "han")}
+MOST_ALTERNATIVES = 64
+
+Key = tuple[Job, tuple[str, ...]]  # what a stricter search is asked for: a job, and what must stand in its output
+
+
+@dataclass(frozen=True)
+class Part:
+    """A segment, and what is to be done for it: a job for the search, or the output that is `ready`, or neither, for what is
+    copied. `hidden` is what the model reads; `kept` what the slots of that stand for, the first, the second …; `wanted` all
+    that must stand in the output."""
+
+    segment: segment.Segment
+    hidden: str = ""
+    job: Job | None = None
+    ready: str | None = None
+    kept: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
 
 
 @dataclass
 class Plan:
-    """What is to be done for one text: its segments, and a job for each that is to be translated (else None)."""
+    """What is to be done for one text, between two languages."""
 
     text: str
     source: str
     target: str
-    segments: list[segment.Segment]
-    jobs: list[Job | None]
+    parts: list[Part]
     flags: set[str]
 
 
@@ -85,6 +112,10 @@ class Translator:
         batch_size: int = 32,
         settings: GenerationConfig | None = None,
         more: bool = False,
+        protected: Sequence[Sequence[tuple[int, int]]] | None = None,
+        glossary: Glossary | None = None,
+        n_best: int | None = None,
+        align: bool = False,
     ) -> list[Translation]:
         """Translates each text, and returns one Translation for each, in order.
 
@@ -95,6 +126,14 @@ class Translator:
         `settings` replace the model's own settings of the search, `beam_size` one of them. `more` says that many more
         texts wait, so that PyTorch is worth its start-up however few these are.
 
+        Numbers, addresses, placeholders, code and emoji come through unchanged (module protect); so do the stretches that
+        `protected` gives for each text, (start, end) in characters. The terms of a `glossary` come out as that says. A
+        model with slots puts them into its output in place of the slots. What another model lost is asked of it in a
+        second search that must write it (module constrained). A text of which something of the kind is missing in the
+        translation all the same has the flag "lost".
+
+        `n_best` asks for so many `alternatives`, `align` for the `alignment` of the words.
+
         Raises UsageError for a direction that the model does not have or a setting out of range, InputError for text
         that UTF-8 cannot hold, CheckpointError for a model that cannot be read.
         """
@@ -104,27 +143,49 @@ class Translator:
             if not isinstance(text, str):
                 raise UsageError(f"text {number} must be a string, not {type(text).__name__}")
         check_whole("batch_size", batch_size)
-        if beam_size is not None:
-            check_whole("beam_size", beam_size)
+        for name, value in (("beam_size", beam_size), ("n_best", n_best)):
+            if value is not None:
+                check_whole(name, value)
+        if n_best is not None and n_best > MOST_ALTERNATIVES:
+            raise UsageError(f"n_best must be {MOST_ALTERNATIVES} at most, not {n_best}")
         source, target = self._known(source, target)
-        plans = [self._plan(number, text, source, target) for number, text in enumerate(texts, start=1)]
-        jobs = dict.fromkeys(job for plan in plans for job in plan.jobs if job is not None)
-        if not jobs:
-            return [self._finish(plan, {}) for plan in plans]
+        also: Sequence[Sequence[tuple[int, int]]] = [()] * len(texts) if protected is None else protected
+        if len(also) != len(texts):
+            raise UsageError(f"protected has {len(also)} lists for {len(texts)} texts")
+        numbers = range(1, len(texts) + 1)
+        plans = [
+            self._plan(n, text, source, target, spans, glossary)
+            for n, text, spans in zip(numbers, texts, also, strict=True)
+        ]
+        parts = [part for plan in plans for part in plan.parts]
+        if not any(part.job for part in parts):
+            return [self._finish(plan, {}, n_best, align) for plan in plans]
         try:
-            outputs = self._generate(list(jobs), batch_size, beam_size, settings, more)
-            return [self._finish(plan, outputs) for plan in plans]
+            search = with_beam(settings or self.checkpoint.config.generation, beam_size)
+            jobs = dict.fromkeys(part.job for part in parts if part.job)
+            outputs = self._search(list(jobs), batch_size, search, more, n_best or 1)
+            found = self._found(parts, outputs, search, n_best or 1)
+            return [self._finish(plan, found, n_best, align) for plan in plans]
         finally:
             self.checkpoint.verify()  # of damaged weights not even an error says anything
 
-    def plan(self, text: str, *, source: str | None = None, target: str | None = None) -> Plan:
+    def plan(
+        self, text: str, *, source: str | None = None, target: str | None = None, glossary: Glossary | None = None
+    ) -> Plan:
         """What `translate` would do for one text. Errors as there."""
         source, target = self._known(source, target)
-        return self._plan(1, text, source, target)
+        return self._plan(1, text, source, target, (), glossary)
 
     def search(self, jobs: Sequence[Job], beam_size: int | None = None) -> dict[Job, Hypothesis]:
-        """What `translate` finds for the jobs of a plan."""
+        """What a free search finds for the jobs of a plan."""
         return self._generate(list(jobs), 32, beam_size, None, False)
+
+    def best(self, parts: Sequence[Part], beam_size: int | None = None) -> list[Hypothesis]:
+        """What `translate` finds for the parts of a plan, all of which have a job."""
+        search = with_beam(self.checkpoint.config.generation, beam_size)
+        free = self.search(list(dict.fromkeys(part.job for part in parts if part.job)), beam_size)
+        found = self._found(parts, {job: [best] for job, best in free.items()}, search, 1)
+        return [found[part.job, part.wanted][0] for part in parts if part.job]
 
     def _known(self, source: str | None, target: str | None) -> tuple[str | None, str | None]:
         """The languages by the names that the model has for them, once it is found to have such a direction."""
@@ -177,22 +238,93 @@ class Translator:
             goal = goals[0] if goals else _other(language)
         return language, goal
 
-    def _plan(self, number: int, text: str, source: str | None, target: str | None) -> Plan:
+    def _plan(
+        self,
+        number: int,
+        text: str,
+        source: str | None,
+        target: str | None,
+        also: Sequence[tuple[int, int]] = (),
+        glossary: Glossary | None = None,
+    ) -> Plan:
         check_text(f"text {number}", text)
         if not any(map(str.isalpha, text)):  # the model is not opened for it
             language = source or segment.guess_language(text)
-            return Plan(text, language, target or _other(language), [], [], {"copied"})
+            return Plan(text, language, target or _other(language), [], {"copied"})
         language, goal = self._direction(text, source, target)
         if language == goal and language:
-            return Plan(text, language, goal, [], [], {"copied"})
+            return Plan(text, language, goal, [], {"copied"})
         if (language, goal) not in self._tasks:
             raise self._no_pair(language, goal)
         name = self._tasks[language, goal]
-        encode = self.checkpoint.tokenizer.encode
         limit = self._source_limit(self.checkpoint.config.tasks[name])
-        segments = segment.split(text, lambda part: len(encode(part)) <= limit)
-        jobs = [(name, tuple(encode(part.text))) if part.translate else None for part in segments]
-        return Plan(text, language, goal, segments, jobs, {"split"} if segment.was_split(segments) else set())
+
+        def terms(part: str) -> list[Span]:
+            return glossary.find(part, language, goal) if glossary is not None else []
+
+        plan = Plan(text, language, goal, [], set())
+        at = 0
+        for piece in segment.split(text, lambda part: self._fits(part, limit, terms)):
+            here = [
+                (max(a - at, 0), min(b - at, len(piece.text))) for a, b in also if a < at + len(piece.text) and b > at
+            ]
+            at += len(piece.text)
+            plan.parts.append(self._part(plan, piece, name, here, terms))
+        if segment.was_split([part.segment for part in plan.parts]):
+            plan.flags.add("split")
+        if not any(part.job or part.ready is not None for part in plan.parts):
+            plan.flags.add("copied")
+        return plan
+
+    def _part(
+        self,
+        plan: Plan,
+        piece: segment.Segment,
+        task: str,
+        also: Sequence[tuple[int, int]],
+        terms: Callable[[str], list[Span]],
+    ) -> Part:
+        if not piece.translate:
+            return Part(piece)
+        text, cased = piece.text, usual_case(piece.text)
+        chosen, others = _kept(cased, [Span(a, b, text[a:b]) for a, b in also], terms(text))
+        if cased != text:  # what is kept is kept as it was
+            of_terms = {(start, end) for start, end, _ in terms(text)}
+            chosen, others = (
+                [span if span[:2] in of_terms else span._replace(output=text[span.start : span.end]) for span in spans]
+                for spans in (chosen, others)
+            )
+        every = [*chosen, *others]
+        plain = _set_in(cased, [Span(start, end, " ") for start, end, _ in every])
+        if not any(map(str.isalpha, plain)):  # nothing but an address, say
+            whole = _set_in(text, every)
+            return Part(piece, ready=whole) if whole != text else Part(dataclasses.replace(piece, translate=False))
+        if plan.source in SCRIPTS and segment.script(plain) not in SCRIPTS[plan.source]:
+            plan.flags.add("untranslated")  # rather than mistranslated
+            return Part(piece, ready=text)
+        if self.slots:
+            hidden, kept = protect.hide(cased, chosen)
+        else:
+            hidden, kept = _set_in(cased, [Span(start, end, text[start:end]) for start, end, _ in every]), []
+            others = every
+        job = (task, tuple(self.checkpoint.tokenizer.encode(hidden)))
+        return Part(piece, hidden, job, None, tuple(kept), (*kept, *(span.output for span in others)))
+
+    @functools.cached_property
+    def slots(self) -> list[int]:
+        """The pieces of the slots (module protect); none where the vocabulary has no such pieces."""
+        tokenizer = self.checkpoint.tokenizer
+        own = isinstance(tokenizer, Tokenizer) and tokenizer is self.checkpoint.target_tokenizer
+        ids = tokenizer.encode(protect.SLOTS) if own else []
+        return ids if len(ids) == len(protect.SLOTS) else []
+
+    def _fits(self, part: str, limit: int, terms: Callable[[str], list[Span]]) -> bool:
+        if self.slots:
+            found, others = _kept(part, [], terms(part))
+            if others:
+                return False
+            part, _ = protect.hide(part, found)
+        return len(self.checkpoint.tokenizer.encode(part)) <= limit
 
     def _source_limit(self, task: Task) -> int:
         """How many pieces a segment may have, next to the task's prefix and the end piece."""
@@ -205,40 +337,167 @@ class Translator:
     def _generate(
         self, jobs: list[Job], batch_size: int, beam_size: int | None, settings: GenerationConfig | None, more: bool
     ) -> dict[Job, Hypothesis]:
-        """The best hypothesis for each job; jobs of like length share a batch, so that little of it is padding."""
         search = with_beam(settings or self.checkpoint.config.generation, beam_size)
-        return self.runtime.generate(jobs, search, batch_size, more)
+        return {job: found[0] for job, found in self._search(jobs, batch_size, search, more, 1).items()}
 
-    def _finish(self, plan: Plan, outputs: dict[Job, Hypothesis]) -> Translation:
-        if not plan.segments:
-            return Translation(plan.text, plan.text, plan.source, plan.target, 0.0, tuple(sorted(plan.flags)))
-        texts: list[str] = []
-        log_prob, pieces = 0.0, 0
-        for part, job in zip(plan.segments, plan.jobs, strict=True):
-            if job is None:
+    def _search(
+        self, jobs: list[Job], batch_size: int, search: GenerationConfig, more: bool, n_best: int
+    ) -> dict[Job, list[Hypothesis]]:
+        return self.runtime.n_best(jobs, search, batch_size, more, lambda src: self._rules(src, search), n_best)
+
+    def _found(
+        self, parts: Iterable[Part], free: dict[Job, list[Hypothesis]], search: GenerationConfig, n_best: int
+    ) -> dict[Key, list[Hypothesis]]:
+        """The hypotheses for each part that has a job, given what a free search found: those, or where the best of them
+        lost something, those of a stricter search, if that did not."""
+        found: dict[Key, list[Hypothesis]] = {}
+        again: dict[Key, Part] = {}
+        for part in parts:
+            if part.job:
+                key = part.job, part.wanted
+                found[key] = free[part.job]
+                if self._lost(part, free[part.job][0]):
+                    again.setdefault(key, part)
+        if again:
+            from .constrained import Asked, joins_of, outputs, ways_to_spell
+
+            target = self.checkpoint.target_tokenizer
+            asked: dict[Key, Asked] = {}
+            for key, part in again.items():
+                slots = [i for i in key[0][1] if i in self.slots]
+                ways = [ways_to_spell(target, text) for text in part.wanted[len(part.kept) :]]
+                asked[key] = Asked(key[0], [*(((i,),) for i in slots), *filter(None, ways)])
+            joins = joins_of(target, self.slots)
+            strict = outputs(self.runtime, list(asked.values()), search, n_best, joins, self.slots)
+            for (key, part), hypotheses in zip(again.items(), strict, strict=True):
+                if hypotheses and len(self._lost(part, hypotheses[0])) < len(self._lost(part, found[key][0])):
+                    found[key] = hypotheses
+        return found
+
+    def _lost(self, part: Part, hypothesis: Hypothesis) -> list[str]:
+        return protect.missing(part.wanted, self._printed(part, hypothesis)) if part.wanted else []
+
+    def _printed(self, part: Part, hypothesis: Hypothesis) -> str:
+        """An output as it is printed, on one line and without spaces around it."""
+        text = protect.restore(self.checkpoint.target_tokenizer.decode(hypothesis.ids), part.kept)
+        return (text if text.isprintable() else re.sub(BREAKS, " ", text)).strip()  # the pattern is slow to compile
+
+    def _rules(self, src: Sequence[Sequence[int]], search: GenerationConfig) -> list[LogitsRule]:
+        if not self.slots:
+            return []
+        from .rules import EachOnce  # with NumPy, which is not loaded before it is needed
+
+        limits = [search.length_limit(len(row)) for row in src]
+        return [EachOnce(src, self.slots, self.checkpoint.config.special.eos, limits)]
+
+    def _finish(self, plan: Plan, found: dict[Key, list[Hypothesis]], n_best: int | None, align: bool) -> Translation:
+        lists = [found[part.job, part.wanted] for part in plan.parts if part.job]
+        chosen = [hypotheses[0] for hypotheses in lists]
+        texts = self._outputs(plan, chosen)
+        self._notice(plan, chosen, texts)
+        text = self._joined(plan, texts)
+        score = _mean(chosen)
+        translation = Translation(plan.text, text, plan.source, plan.target, score, tuple(sorted(plan.flags)))
+        if n_best is not None:
+            from .alternatives import alternatives
+
+            clean = [
+                [best, *(h for h in others if not self._lost(part, h))]
+                for part, (best, *others) in zip((part for part in plan.parts if part.job), lists, strict=True)
+            ]
+            several = alternatives(clean, lambda chosen: self._joined(plan, self._outputs(plan, chosen)), _mean, n_best)
+            translation = dataclasses.replace(translation, alternatives=tuple(several))
+        if align:
+            from .word_links import Piece, align_whole
+
+            waiting = iter(chosen)
+            pieces = [
+                Piece(part.segment.text, text, part.job, part.kept, next(waiting) if part.job else None)
+                for part, text in zip(plan.parts, texts, strict=True)
+            ]
+            reverse = self._tasks.get((plan.target, plan.source))
+            found_links = align_whole(self.runtime, pieces or [Piece(plan.text, text)], text, reverse)
+            translation = dataclasses.replace(translation, alignment=found_links)
+        return translation
+
+    def _outputs(self, plan: Plan, chosen: Sequence[Hypothesis]) -> list[str]:
+        """The text of each part, given the hypotheses for those that have a job. Nothing is dropped: what the model has no
+        words for stays as it is."""
+        waiting = iter(chosen)
+        return [
+            self._printed(part, next(waiting)) or part.segment.text
+            if part.job
+            else (part.segment.text if part.ready is None else part.ready)
+            for part in plan.parts
+        ]
+
+    def _joined(self, plan: Plan, texts: Sequence[str]) -> str:
+        outputs = [text for part, text in zip(plan.parts, texts, strict=True) if part.segment.translate]
+        return segment.join([part.segment for part in plan.parts], outputs, plan.target) if plan.parts else plan.text
+
+    def _notice(self, plan: Plan, chosen: Sequence[Hypothesis], texts: Sequence[str]) -> None:
+        """Adds what a reader must know to the flags of a plan."""
+        waiting = iter(chosen)
+        for part, text in zip(plan.parts, texts, strict=True):
+            if not part.job:
                 continue
-            best = outputs[job]
-            text = self.checkpoint.target_tokenizer.decode(best.ids)
-            text = (text if text.isprintable() else re.sub(BREAKS, " ", text)).strip()  # the pattern is slow to compile
-            if not text:
-                # Nothing is dropped: what the model has no words for stays as it is.
-                text = part.text
+            best = next(waiting)
+            if protect.missing(part.wanted, text):
+                plan.flags.add("lost")
+            if not self._printed(part, best):
                 plan.flags.add("copied")
-            texts.append(text)
-            log_prob += best.log_prob
-            pieces += len(best.ids) + best.finished  # the end piece is one of those that log_prob sums over
+            elif _is_untranslated(part, text, plan):
+                plan.flags.add("untranslated")
             if best.looped:
                 plan.flags.add("looped")
             elif not best.finished:
                 plan.flags.add("cut")
-        return Translation(
-            plan.text,
-            segment.join(plan.segments, texts, plan.target),
-            plan.source,
-            plan.target,
-            log_prob / pieces if pieces else 0.0,
-            tuple(sorted(plan.flags)),
+
+
+def _kept(text: str, given: Sequence[Span], terms: Sequence[Span]) -> tuple[list[Span], list[Span]]:
+    """What must come through of a text: as many spans as there are slots, and the others; each in order. What is given
+    goes before terms, terms before what is found in the text, but for a term inside of an address or the like."""
+    if not terms and not given:
+        found = protect.spans(text)
+        return found[: len(SLOTS)], found[len(SLOTS) :]
+    own = [
+        term
+        for term in terms
+        if not any(a < term.end and term.start < b for a, b, _ in given)
+        and not any(
+            a <= term.start and term.end <= b and term.end - term.start < b - a for a, b, _ in protect.spans(text)
         )
+    ]
+    found = protect.spans(text, [*given, *own])
+    first = sorted(found, key=lambda span: span not in given and span not in own)[: len(SLOTS)]
+    return sorted(first), [span for span in found if span not in first]
+
+
+def _set_in(text: str, spans: Sequence[Span]) -> str:
+    """The text with what each span says in its place."""
+    for start, end, output in sorted(spans, reverse=True):
+        text = text[:start] + output + text[end:]
+    return text
+
+
+def _mean(hypotheses: Sequence[Hypothesis]) -> float:
+    """The mean log-probability of a piece; end pieces are pieces. 0 where there are none."""
+    pieces = sum(len(h.ids) + h.finished for h in hypotheses)
+    return sum(h.log_prob for h in hypotheses) / pieces if pieces else 0.0
+
+
+def _is_untranslated(part: Part, output: str, plan: Plan) -> bool:
+    """Whether the output is the source, or no Chinese where it should be; one word and a name may stay as they are."""
+    if plan.source == "zh":
+        words = sum(map(_is_han, part.hidden)) // 2  # two characters or so are a word
+    else:
+        words = sum(len(word) > 1 and word.strip(".,;:!?()\"'").isalpha() for word in part.hidden.split())
+    same = output == part.segment.text and words >= 2
+    return same or (plan.target == "zh" and plan.source != "zh" and words >= 3 and not any(map(_is_han, output)))
+
+
+def _is_han(char: str) -> bool:
+    return "\u3400" <= char <= "\u9fff" or "\U00020000" <= char <= "\U000323af"
 
 
 def _other(language: str) -> str:

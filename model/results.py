@@ -60,8 +60,8 @@ class AttentionMap:
     `encoder` is [layers, H, S, S], rows and columns src. Arrays are float32; each row adds up to 1. `decoder` is None
     where the decoder has no self-attention (SSRU).
 
-    Places of src are in `source`, those of tgt and fed in `output`, which is tgt as text. An answer is not written but
-    pointed at: `source` is what the encoder read, the question, a tab and a window of the text; `output` is the answer;
+    Places of src are in `source`, those of tgt and fed in `output`, which is tgt as text. An answer of our own models is not
+    written but pointed at (`points`): `source` is what the encoder read, the question, a tab and a window of the text; `output` is the answer;
     tgt are the pieces where it starts (row 1) and where it ends (row 2), with their places in `source`; fed are special
     pieces only.
 
@@ -85,10 +85,40 @@ class AttentionMap:
     offset: int = 0
     flags: tuple[str, ...] = field(default=())  # as those of a Translation or a Summary, and more: Attender.attend
 
+    @property
+    def points(self) -> bool:
+        """Whether it belongs to an answer that was pointed at: what is written has an end piece."""
+        return self.task == "answer" and not self.tgt[-1].special
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Which word of a text belongs to which of its translation. Words are places in the two texts, start and end in
+    characters, in order; `links` are pairs of their numbers, (source word, target word), counted from 0 and sorted."""
+
+    source_words: tuple[tuple[int, int], ...]
+    target_words: tuple[tuple[int, int], ...]
+    links: tuple[tuple[int, int], ...]
+
+    @property
+    def places(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+        """The links as pairs of places."""
+        return [(self.source_words[s], self.target_words[t]) for s, t in self.links]
+
+    @property
+    def pharaoh(self) -> str:
+        """The links as Pharaoh and Moses write them: "0-0 1-2"."""
+        return " ".join(f"{s}-{t}" for s, t in self.links)
+
 
 @dataclass(frozen=True)
 class Translation:
-    """The translation of one text. `flags` says what a reader must know: "split", "cut", "looped", "copied"."""
+    """The translation of one text. `flags` says what a reader must know: "split", "cut", "looped", "copied" (what
+    needed no translation, or has none), "lost" (a number, an address, a term or the like is missing), "untranslated" (a
+    sentence stayed in its language, or is in a script that the model does not read and was passed through).
+
+    `alternatives`, if asked for, are texts with their scores, the first this one, the others best first; fewer where the
+    search found fewer. `alignment` is there if asked for."""
 
     source: str
     text: str
@@ -96,6 +126,8 @@ class Translation:
     target_language: str
     score: float  # mean log-probability a piece, from -inf to 0; 0.0 where nothing was generated
     flags: tuple[str, ...] = field(default=())
+    alternatives: tuple[tuple[str, float], ...] = field(default=())
+    alignment: Alignment | None = None
 
 
 @dataclass(frozen=True)

@@ -57,26 +57,77 @@ class NoRepeatNgram:
         logits[rows, ngrams[rows, starts, -1]] = -np.inf
 
 
+class EachOnce:
+    """Of `pieces`, an output has those that its source has, each exactly once. `limits` are the lengths at which the search
+    closes the hypotheses of each source [sentences]: where only so much room is left, only they are allowed."""
+
+    def __init__(self, src: Sequence[Sequence[int]], pieces: Sequence[int], eos: int, limits: Sequence[int]) -> None:
+        self.pieces, self.eos = np.asarray(pieces, dtype=np.int64), eos
+        self.limits = np.asarray(limits, dtype=np.int64)
+        sources = [set(row) for row in src]
+        self.wanted = np.array(
+            [[piece in row for piece in pieces] for row in sources], dtype=bool
+        )  # [sentences, pieces]
+        self.any = bool(self.wanted.any())
+
+    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
+        if not self.any:
+            logits[:, self.pieces] = -np.inf
+            return
+        missing = self.wanted[sentences] & ~(ids[:, :, None] == self.pieces).any(axis=1)  # [rows, pieces]
+        allowed = np.where(missing, logits[:, self.pieces], -np.inf)
+        n_missing = missing.sum(axis=1)
+        logits[n_missing > 0, self.eos] = -np.inf
+        # A finished hypothesis has an end piece after the last of them.
+        logits[(n_missing > 0) & (n_missing >= self.limits[sentences] - ids.shape[1] - 1)] = -np.inf
+        logits[:, self.pieces] = allowed
+
+
 class OnlySpans:
     """The output is a stretch of the source's text, or nothing: after a hypothesis comes a piece that follows it at some
-    place of the text, or the end piece. `texts` are the pieces of each source's text; a span has at most `longest`."""
+    place of the text, or the end piece. `texts` are the pieces of each source's text; a span has at most `longest`.
 
-    def __init__(self, texts: Sequence[Sequence[int]], longest: int, eos: int) -> None:
-        self.longest, self.eos = longest, eos
+    `words`, one for each piece of a text, say which have something of a word: then it is a stretch with one of these, and
+    not nothing. `starts`, [V], gives for each piece another that may stand for it at the start of an output, as the same word
+    after a space: a model writes "1931" where the text has "(1931)"."""
+
+    def __init__(
+        self,
+        texts: Sequence[Sequence[int]],
+        longest: int,
+        eos: int,
+        words: Sequence[Sequence[bool]] | None = None,
+        starts: IntArray | None = None,
+    ) -> None:
+        self.longest, self.eos, self.or_nothing = longest, eos, words is None
         # what follows the last piece of a text is -1, which no piece is
         self.texts = np.full((len(texts), max(map(len, texts), default=0) + 1), -1, dtype=np.int64)
-        for row, text in zip(self.texts, texts, strict=True):
-            row[: len(text)] = text
+        self.to_word = np.zeros_like(self.texts)  # how many pieces before the first with a word
+        for row, text in enumerate(texts):
+            self.texts[row, : len(text)] = text
+            if words is not None:
+                places = np.append(np.flatnonzero(words[row]), 2 * self.texts.shape[1] + longest)
+                every = np.arange(self.texts.shape[1])
+                self.to_word[row] = places[np.searchsorted(places, every)] - every
+        self.firsts = self.texts if starts is None else np.where(self.texts < 0, -1, starts[self.texts])
 
     def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
         length = ids.shape[1]
-        texts = self.texts[sentences]  # [rows, longest text + 1]
-        following = texts[:, length:] if length < self.longest else texts[:, :0]
-        here = following >= 0  # places after which a piece comes, whose `length` pieces are the hypothesis
+        texts, firsts = self.texts[sentences], self.firsts[sentences]  # [rows, longest text + 1]
+        following = texts[:, length:]
+        n = following.shape[1]
+        to_word = self.to_word[sentences, :n]
+        here = np.ones(following.shape, dtype=bool)  # places whose `length` pieces are the hypothesis
         for t in range(length):
-            here &= texts[:, t : t + here.shape[1]] == ids[:, t : t + 1]
-        rows = np.concatenate([np.nonzero(here)[0], np.arange(len(ids))])
-        pieces = np.concatenate([following[here], np.full(len(ids), self.eos)])
+            same = texts[:, t : t + n] == ids[:, t : t + 1]
+            here &= same if t else same | (firsts[:, :n] == ids[:, :1])
+        goes_on = here & (following >= 0) & (to_word < self.longest) & (length < self.longest)
+        ends = np.flatnonzero((here & (to_word < length)).any(axis=1) | self.or_nothing)
+        rows, pieces = np.nonzero(goes_on)[0], following[goes_on]
+        if not length:
+            rows, pieces = np.tile(rows, 2), np.concatenate([pieces, firsts[goes_on]])
+        rows = np.concatenate([rows, ends])
+        pieces = np.concatenate([pieces, np.full(len(ends), self.eos)])
         allowed = logits[rows, pieces]
         logits.fill(-np.inf)
         logits[rows, pieces] = allowed

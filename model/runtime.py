@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .checkpoint import Checkpoint, load_checkpoint, load_transformer, resolve_model
-from .config import GenerationConfig
-from .errors import ConfigError, InputError, UsageError
+from .config import GenerationConfig, Task
+from .errors import CheckpointError, ConfigError, InputError, UsageError
 from .threads import blas_threads, cores, patient_threads
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ ENGINES = ("auto", "numpy", "torch")
 TORCH_FROM = 20_000
 TORCH_CORES = 4
 MAX_THREADS = 4  # of PyTorch; matrices this small gain nothing from more
+
+# What a model that lacks a task was not trained to do, and what one that has it does.
+TASKS = {"summarize": ("sum up", "sums up"), "answer": ("find answers in a text", "answers questions")}
 
 Job = tuple[str, tuple[int, ...]]  # a task's name and the source pieces of one segment; equal jobs are done once
 
@@ -78,6 +81,19 @@ class Runtime:
     def checkpoint(self) -> Checkpoint:
         with blas_threads(self.threads):  # a foreign format may need NumPy
             return load_checkpoint(self.path, wait=False)
+
+    def task(self, name: str) -> Task:
+        """How the model is put to a task of this name. Raises CheckpointError if it is not; that says what it does."""
+        tasks = self.checkpoint.config.tasks
+        if name in tasks:
+            return tasks[name]
+        from .languages import offer, pairs
+
+        does = [does for other, (_, does) in TASKS.items() if other in tasks]
+        if found := pairs(tasks):
+            does.insert(0, f"translates {offer(found)}" if ("", "") not in found else "translates")
+        says = f"; it {' and '.join(does)}" if does else ""
+        raise CheckpointError(f"the model {self.path.name} was not trained to {TASKS[name][0]}{says}")
 
     def stepper(self, work: int, more: bool = False) -> NumpyStepper | TorchStepper:
         """The engine for this much work (see TORCH_FROM), or with `more` for work without end."""
@@ -139,15 +155,27 @@ class Runtime:
         """The best hypothesis for each job; jobs of like length share a batch, so that little of it is padding.
 
         `rules` makes the rules of the search for a batch of sources."""
+        return {job: found[0] for job, found in self.n_best(jobs, search, batch_size, more, rules).items()}
+
+    def n_best(
+        self,
+        jobs: Iterable[Job],
+        search: GenerationConfig,
+        batch_size: int,
+        more: bool = False,
+        rules: Callable[[Sequence[Sequence[int]]], Sequence[LogitsRule]] = lambda src: (),
+        n_best: int = 1,
+    ) -> dict[Job, list[Hypothesis]]:
+        """As `generate`, but up to `n_best` hypotheses for each job, best first."""
         with blas_threads(self.threads):
             import numpy as np
 
             from .generation import generate
 
         config = self.checkpoint.config
-        outputs: dict[Job, Hypothesis] = {}
+        outputs: dict[Job, list[Hypothesis]] = {}
         ordered = sorted(set(jobs), key=lambda job: (job[0], len(job[1])))
-        stepper = self.stepper(sum(len(ids) for _, ids in ordered) * search.beam_size, more)
+        stepper = self.stepper(sum(len(ids) for _, ids in ordered) * max(search.beam_size, n_best), more)
         wanted = {job[0] for job in ordered}
         for name in [name for name in config.tasks if name in wanted]:
             task, todo = config.tasks[name], [job for job in ordered if job[0] == name]
@@ -160,9 +188,15 @@ class Runtime:
                 src = [[*task.src_prefix, *ids, config.special.eos, *task.src_suffix] for _, ids in batch]
                 with np.errstate(all="ignore"):  # what is no number is found, and said, by the search
                     found = generate(
-                        stepper, src, config=search, special=config.special, prefix=prefix, rules=rules(src)
+                        stepper,
+                        src,
+                        config=search,
+                        special=config.special,
+                        prefix=prefix,
+                        n_best=n_best,
+                        rules=rules(src),
                     )
-                outputs.update((job, best[0]) for job, best in zip(batch, found, strict=True))
+                outputs.update(zip(batch, found, strict=True))
         return outputs
 
 

@@ -8,6 +8,9 @@ question stands together anywhere in the window. All else is of kind 0.
 
 The decoder is fed two pieces, <answer> and </s>; where the first looks is where the answer starts, where the second looks
 is where it ends (weights of one head of the last layer), and looking at the source's end piece means that the text does not answer.
+
+Models of others (T5) read "question: … context: …" and write the answer (module span_generation); the kinds are then no
+part of what they read.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .config import POINTING_HEAD
+from .config import POINTING_HEAD, ModelConfig
 from .matching import Weights, Words, match
 from .tokenizer import Tokenizer
 
@@ -61,12 +64,25 @@ class Source(NamedTuple):
     first: int
 
 
-class Reader:
-    """Puts questions and texts to the model. `prefix` are the pieces before a source, `eos` is the piece after it."""
+def reads_kinds(model: ModelConfig) -> bool:
+    """Whether a model was trained as said above: with these kinds of pieces, to point, and to say that a text has no answer."""
+    return model.n_segments == SEGMENTS
 
-    def __init__(self, tokenizer: Tokenizer, prefix: Sequence[int], eos: int) -> None:
-        self.tokenizer, self.prefix, self.eos = tokenizer, list(prefix), eos
-        self.separator = tokenizer.encode(SEPARATOR)[0]
+
+class Reader:
+    """Puts questions and texts to the model. `prefix` are the pieces before a source, `eos` is the piece after it,
+    `separator` those between the question and the text (a tab, if it is empty), and `suffix` those after `eos`."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        prefix: Sequence[int],
+        eos: int,
+        separator: Sequence[int] = (),
+        suffix: Sequence[int] = (),
+    ) -> None:
+        self.tokenizer, self.prefix, self.end = tokenizer, list(prefix), [eos, *suffix]
+        self.separator = list(separator) or tokenizer.encode(SEPARATOR)[:1]
         self.weights = Weights(tokenizer)
 
     def text(self, text: str) -> Text:
@@ -83,13 +99,14 @@ class Reader:
     def source(self, question: Question, text: Text, first: int = 0, last: int | None = None) -> Source:
         """The source for one question and one window of a text, the pieces from `first` up to `last`."""
         window = text.ids[first:last]
-        ids = [*self.prefix, *question.ids, self.separator, *window, self.eos]
-        start = len(ids) - 1 - len(window)
+        before = [*self.prefix, *question.ids, *self.separator]
+        start, end = len(before), len(before) + len(window)
+        ids = [*before, *window, *self.end]
         kinds = np.zeros(len(ids), np.uint8)
         if window:
             level, near = match(question.weights, text.words, first, last)
-            kinds[start:-1] = 1 + 3 * np.digitize(near / max(near.max(), 1e-9), NEARNESS) + level
-            kinds[-1] = 16 + np.digitize(near.max(), COVERAGE)
+            kinds[start:end] = 1 + 3 * np.digitize(near / max(near.max(), 1e-9), NEARNESS) + level
+            kinds[end] = 16 + np.digitize(near.max(), COVERAGE)
         return Source(ids, kinds, start)
 
 

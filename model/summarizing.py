@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import prose, segment
 from .config import POINTING_HEAD, GenerationConfig
-from .errors import CheckpointError
 from .results import Hypothesis, Summary
 from .runtime import Job, Runtime, check_text, check_whole, with_beam
 from .tokenizer import BYTES
@@ -20,7 +19,7 @@ from .tokenizer import BYTES
 if TYPE_CHECKING:
     from .faithful import Vocabulary
 
-MAX_SOURCE_PIECES = 128  # that are read at once, as in training
+MAX_SOURCE_PIECES = 128  # that a model of ours reads at once, as in training (Summarizer.room for others)
 MAX_PIECES = 64  # that are written for one part
 MAX_PARTS = 32  # of a text that are read: of a longer one, those that have most in common with all of it
 SENTENCES = 3  # that are extracted where no length is given
@@ -116,14 +115,14 @@ class Summarizer:
         bounds = segment.sentences(text)
         if not bounds:
             return Summary("", flags=("empty",))
-        alone = len(bounds) == 1 and self._fits(text[slice(*bounds[0])], MAX_SOURCE_PIECES)
+        alone = len(bounds) == 1 and self._fits(text[slice(*bounds[0])], self.room)
         if alone or not any(map(str.isalpha, text)):
             return Summary(text.strip(), tuple(bounds), flags=("copied",))
-        if "summarize" not in self.runtime.checkpoint.config.tasks:
-            raise CheckpointError(f"the model {self.runtime.path.name} was not trained to sum up")
+        self.runtime.task("summarize")
         if extract is None:
             short = n_words(text) < REWRITES_FROM
-            extract = bool(words or sentences) or short or segment.guess_language(text) not in REWRITES
+            extract = bool(words or sentences) or short
+            extract = extract or (self._ours and segment.guess_language(text) not in REWRITES)
             if short and not words:
                 sentences = sentences or 1
         try:
@@ -136,6 +135,20 @@ class Summarizer:
             return dataclasses.replace(summary, flags=(*summary.flags, "split")) if read.split else summary
         finally:
             self.runtime.checkpoint.verify()
+
+    @functools.cached_property
+    def _ours(self) -> bool:
+        """Whether the model copies from its source as those of ours do: then one head shows from where, and what was measured
+        on them holds."""
+        return self.runtime.checkpoint.config.model.pointer_generator
+
+    @functools.cached_property
+    def room(self) -> int:
+        """How many pieces of a text the model reads at once. Sinusoids do not end, and so say nothing of it."""
+        task, model = self.runtime.task("summarize"), self.runtime.checkpoint.config.model
+        if model.positions == "sinusoidal":
+            return MAX_SOURCE_PIECES
+        return max(1, model.max_positions - len(task.src_prefix) - 1 - len(task.src_suffix))
 
     def read(self, text: str, words: int | None = None) -> Read:
         """The sentences of a text; where one is too long, parts of it, none of more than so many words."""
@@ -174,45 +187,55 @@ class Summarizer:
 
     def _signals(self, read: Read, groups: Sequence[Sequence[int]]) -> tuple[dict[int, float], dict[int, float]]:
         """What the model says of sentences while it sums up the part that each stands in: how much attention (of the head
-        that copies) all pieces of the sentence get together, over the most that one of the part gets; and how much of the
-        units of the model's summary and of the sentence both have (F1)."""
+        that copies, if the model has one) all pieces of the sentence get together, over the most that one of the part gets;
+        and how much of the units of the model's summary and of the sentence both have (F1)."""
         from .matching import units
 
-        checkpoint = self.runtime.checkpoint
-        encode, task, eos = (
-            checkpoint.tokenizer.encode,
-            checkpoint.config.tasks["summarize"],
-            checkpoint.config.special.eos,
-        )
+        checkpoint, task = self.runtime.checkpoint, self.runtime.task("summarize")
+        encode, special = checkpoint.tokenizer.encode, checkpoint.config.special
         jobs: list[Job] = []
         lengths: list[list[int]] = []  # of the sentences of each group, in pieces
         for group in groups:
             pieces = [encode(read.sentences[i]) for i in group]
             lengths.append([len(p) for p in pieces])
-            jobs.append(("summarize", tuple([i for p in pieces for i in p][:MAX_SOURCE_PIECES])))
+            jobs.append(("summarize", tuple([i for p in pieces for i in p][: self.room])))
         found = self.runtime.generate(jobs, dataclasses.replace(self._search(), beam_size=1), BATCH)
-        src = [[*task.src_prefix, *ids, eos] for _, ids in jobs]
-        tgt = [[*(task.tgt_prefix or (checkpoint.config.special.decoder_start,)), *found[job].ids] for job in jobs]
+        overlap: dict[int, float] = {}
+        for group, job in zip(groups, jobs, strict=True):
+            written = Counter(unit for unit, _, _ in units(checkpoint.target_tokenizer.decode(found[job].ids)))
+            overlap |= {i: _f1(read.units[i], written) for i in group}
+        if not self._ours:
+            return dict.fromkeys(overlap, 0.0), overlap
+        src = [[*task.src_prefix, *ids, special.eos, *task.src_suffix] for _, ids in jobs]
+        tgt = [[*(task.tgt_prefix or (special.decoder_start,)), *found[job].ids] for job in jobs]
         engine = self.runtime.stepper(0)
         attention: dict[int, float] = {}
-        overlap: dict[int, float] = {}
         for start in range(0, len(jobs), BATCH):
             batch = slice(start, start + BATCH)
             maps = engine.cross_attention(src[batch], tgt[batch])
-            for group, sizes, job, weights in zip(groups[batch], lengths[batch], jobs[batch], maps, strict=True):
-                on_pieces = weights[-1, POINTING_HEAD].mean(axis=0)[len(task.src_prefix) : -1]
+            for group, sizes, weights in zip(groups[batch], lengths[batch], maps, strict=True):
+                on_pieces = weights[-1, POINTING_HEAD].mean(axis=0)[len(task.src_prefix) : -1 - len(task.src_suffix)]
                 ends = [sum(sizes[: k + 1]) for k in range(len(sizes))]
                 looks = [float(on_pieces[end - size : end].sum()) for size, end in zip(sizes, ends, strict=True)]
-                written = Counter(unit for unit, _, _ in units(checkpoint.tokenizer.decode(found[job].ids)))
-                for i, look in zip(group, looks, strict=True):
-                    attention[i] = look / (max(looks) or 1.0)
-                    overlap[i] = _f1(read.units[i], written)
+                attention |= {i: look / (max(looks) or 1.0) for i, look in zip(group, looks, strict=True)}
         return attention, overlap
 
     def _search(self, text: str = "") -> GenerationConfig:
         """The model's own search, but not longer than the source and no four pieces twice."""
+        config = self.runtime.checkpoint.config
+        own = dataclasses.replace(config.generation, **self.runtime.task("summarize").search)
+        if not self._ours:
+            unused = range(self.runtime.checkpoint.target_tokenizer.vocab_size, config.model.tgt_vocab_size)
+            return dataclasses.replace(
+                own,
+                suppress=(*own.suppress, *unused),  # rows of the embedding that no piece has
+                max_length_factor=1.0,
+                max_length_constant=0,
+                min_length=min(own.min_length, len(self.job(text)[1]) // 2),
+                no_repeat_ngram=own.no_repeat_ngram or 4,
+            )
         return dataclasses.replace(
-            self.runtime.checkpoint.config.generation,
+            own,
             length_penalty=LENGTH_PENALTY.get(segment.guess_language(text), 1.0),
             max_length_factor=1.0,
             max_length_constant=0,
@@ -243,9 +266,16 @@ class Summarizer:
 
     def can_spell(self, text: str) -> bool:
         """Whether the vocabulary has the characters of the text, but for some; else the model would know little of it."""
+        ids = self.job(text)[1]
+        unknown = sum(i in self._unknown for i in ids)
+        return unknown <= UNKNOWN * len(ids)
+
+    @functools.cached_property
+    def _unknown(self) -> frozenset[int]:
+        """The pieces that stand for a character which the vocabulary has not, or for a byte of one or more of them."""
         tokenizer = self.runtime.checkpoint.tokenizer
-        pieces = tokenizer.pieces(self.job(text)[1])
-        return sum(piece in BYTES for piece in pieces) <= UNKNOWN * len(pieces)
+        pieces = enumerate(tokenizer.pieces(range(tokenizer.vocab_size)))
+        return frozenset(i for i, piece in pieces if piece == "<unk>" or re.fullmatch(r"(?:<0x[0-9A-F]{2}>)+", piece))
 
     def reading(self, read: Read) -> tuple[str, int]:
         """What the model reads of a text to sum it up in its own words, and how many parts the text has."""
@@ -262,7 +292,7 @@ class Summarizer:
         encode = self.runtime.checkpoint.tokenizer.encode
         order = sorted(range(len(read.sentences)), key=lambda i: (-(read.centrality[i] + 1 / (1 + i)), i))
         chosen: list[int] = []
-        room = MAX_SOURCE_PIECES
+        room = self.room
         for i in order:
             n = len(encode(" " + read.sentences[i]))
             if n <= room or not chosen:
@@ -281,7 +311,7 @@ class Summarizer:
             n = len(encode(" " + sentence))
             if n > room or not groups:
                 groups.append([])
-                room = MAX_SOURCE_PIECES
+                room = self.room
             groups[-1].append(i)
             room -= n
         return groups
@@ -295,11 +325,13 @@ class Summarizer:
         sentence is left out; a whole one without a mark, as titles are, gets one."""
         from . import faithful
 
-        written = self.runtime.checkpoint.tokenizer.decode(best.ids).strip()
+        written = self.runtime.checkpoint.target_tokenizer.decode(best.ids).strip()
         if best.looped or not best.finished:
             bounds = segment.sentences(written)[:-1]
             written = written[: bounds[-1][1]] if bounds else ""
-        if not faithful.is_fit(written, text, best.log_prob / (1 + len(best.ids))):
+        if self._ours and not faithful.is_fit(written, text, best.log_prob / (1 + len(best.ids))):
+            return "", ()
+        if not faithful.is_tidy(written, text):
             return "", ()
         if not prose.is_marked(written):
             written += "。" if re.match(segment.HAN, written[-1]) else "."
@@ -307,24 +339,26 @@ class Summarizer:
 
     def job(self, text: str) -> Job:
         """Of a text that is longer than the model can read at once, its beginning."""
-        return "summarize", tuple(self.runtime.checkpoint.tokenizer.encode(text)[:MAX_SOURCE_PIECES])
+        return "summarize", tuple(self.runtime.checkpoint.tokenizer.encode(text)[: self.room])
 
     def search(self, text: str, beam_size: int | None = None) -> Hypothesis:
         """What the model writes for a text that it can read at once."""
         job, search = self.job(text), with_beam(self._search(text), beam_size)
-        return self.runtime.generate([job], search, 1, rules=lambda src: [self._faithful(src)])[job]
+        tokenizer = self.runtime.checkpoint.target_tokenizer
+        ids = job[1] if tokenizer is self.runtime.checkpoint.tokenizer else tokenizer.encode(text)
+        return self.runtime.generate([job], search, 1, rules=lambda _: [self._faithful(ids)])[job]
 
-    def _faithful(self, src: Sequence[Sequence[int]]) -> Any:
-        """The rule that no number or name is made up."""
+    def _faithful(self, ids: Sequence[int]) -> Any:
+        """The rule that no number or name is made up that these pieces have not."""
         from . import faithful
 
-        return faithful.WordsOfSource(self._vocabulary, src)
+        return faithful.WordsOfSource(self._vocabulary, [ids])
 
     @functools.cached_property
     def _vocabulary(self) -> Vocabulary:
         from . import faithful
 
-        return faithful.Vocabulary(self.runtime.checkpoint.tokenizer)
+        return faithful.Vocabulary(self.runtime.checkpoint.target_tokenizer)
 
 
 def n_words(text: str) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import re
 from collections.abc import Sequence
 
-from .pipeline import BREAKS
+from .protect import BREAKS, restored
 from .results import Token
 from .tokenizer import BYTES, Tokenizer
 
@@ -40,6 +42,20 @@ def text_and_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> tuple[str, list
         end = ends[first - 1] if spelling else start
         tokens.append(Token(name if name in BYTES or start == end else text[start:end], start, end, is_special))
     return text, tokens
+
+
+def with_kept(text: str, tokens: Sequence[Token], kept: Sequence[str]) -> tuple[str, list[Token]]:
+    """A text with what its slots stand for (module protect), `kept` for the first, the second …, and its pieces with their
+    places in that."""
+    became = restored(text, kept)
+    starts = [0, *itertools.accumulate(map(len, became))]  # where each character of the text begins now
+    full = "".join(became)
+    moved = []
+    for token in tokens:
+        start, end = starts[token.start], starts[token.end]
+        spelt = token.special or token.text in BYTES or start == end
+        moved.append(dataclasses.replace(token, text=token.text if spelt else full[start:end], start=start, end=end))
+    return full, moved
 
 
 def as_printed(text: str, tokens: Sequence[Token]) -> tuple[str, Sequence[Token]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -71,10 +72,16 @@ def read_library(values: dict[str, Any]) -> Parts:
         spellings[token["id"]] = token["content"].encode()
     for i in special:
         spellings[i] = b""
-    scores = [float(entry[1]) for entry in model["vocab"]] if is_unigram else []
+    scores = [float(entry[1]) for entry in model["vocab"]] if is_unigram else zipf(len(pieces))
     scores += [0.0] * (len(pieces) - len(scores))
     backend = _backend(values, pieces, special)
     return Parts(pieces, spellings, scores, _Library(backend, spellings))
+
+
+def zipf(n: int) -> list[float]:
+    """Log-probabilities of n pieces that are numbered in the order in which they were learnt or by their number in a text,
+    the frequent ones first: p = 1 / (rank · Hₙ), with Hₙ ≈ ln n + 0.577 (Zipf 1949)."""
+    return [-math.log(rank * (math.log(n) + 0.577)) for rank in range(1, n + 1)]
 
 
 def vocabulary_of(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> list[str]:

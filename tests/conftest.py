@@ -51,6 +51,12 @@ def real_weights() -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have a configuration file."""
+    monkeypatch.setenv("TX_CONFIG", "")
+
+
 @pytest.fixture(scope="session")
 def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_small_model(tmp_path_factory.mktemp("models") / "small")

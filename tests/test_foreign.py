@@ -15,14 +15,16 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np  # noqa: E402
+import safetensors.numpy  # noqa: E402
 
 from tx.model.attending import attend  # noqa: E402
 from tx.model.checkpoint import load_checkpoint, resolve_model, save_foreign  # noqa: E402
 from tx.model.errors import CheckpointError, UsageError  # noqa: E402
 from tx.model.foreign import is_foreign  # noqa: E402
-from tx.model.languages import MBART_50, NLLB  # noqa: E402
+from tx.model.languages import M2M100, MBART_50, NLLB  # noqa: E402
 from tx.model.pipeline import Translator  # noqa: E402
 from tx.model.runtime import Runtime  # noqa: E402
+from tx.model.summarizing import Summarizer  # noqa: E402
 
 sentencepiece = pytest.importorskip("sentencepiece")
 tokenizers = pytest.importorskip("tokenizers")
@@ -187,6 +189,28 @@ def nllb(folder: Path) -> tuple[Any, Any]:
     return fairseq(folder, "NllbTokenizer", "M2M100Config", NLLB, "eng_Latn")
 
 
+def m2m100(folder: Path, language_codes: str = "m2m100") -> tuple[Any, Any]:
+    """Its own vocabulary: pieces in an order that is not the library's, one of which the SentencePiece model does not have,
+    while another that it has is missing; then the codes of the languages, and rows of the embedding that are nothing's."""
+    folder.mkdir()
+    content = vocabulary()
+    (folder / "sentencepiece.bpe.model").write_bytes(content)
+    names = [name for name in sorted(pieces_of(content)[3:]) if name != "w"]
+    ids = {piece: i for i, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *names, "▁nowhere"])}
+    write(folder / "vocab.json", ids)
+    write(folder / "tokenizer_config.json", {"tokenizer_class": "M2M100Tokenizer", "language_codes": language_codes})
+    tokenizer = transformers.M2M100Tokenizer(
+        str(folder / "vocab.json"),
+        str(folder / "sentencepiece.bpe.model"),
+        src_lang="en",
+        tgt_lang="zh",
+        language_codes=language_codes,
+    )
+    size = len(ids) + len(tokenizer.lang_code_to_id) + 8
+    config = transformers.M2M100Config(vocab_size=size, decoder_start_token_id=2, **SIZES)
+    return save_model(folder, config, forced_eos_token_id=None), tokenizer
+
+
 def expected(model: Any, tokenizer: Any, texts: list[str], **settings: Any) -> list[str]:
     """What the reference implementation makes of each text."""
     found = []
@@ -240,6 +264,41 @@ def test_many_languages(build: Build, codes: tuple[str, str], engine: str, tmp_p
 
 
 @pytest.mark.parametrize("engine", ["numpy", "torch"])
+def test_m2m100(engine: str, tmp_path: Path) -> None:
+    model, tokenizer = m2m100(tmp_path / "m2m100")
+    checkpoint = load_checkpoint(tmp_path / "m2m100")
+    task = checkpoint.config.tasks["translate:en-zh"]
+    assert task.tgt_prefix == (2, tokenizer.get_lang_id("zh")) and not task.src_suffix
+    for text in [*LINES, *ENGLISH, "  a  letter\t", "水 壶 ☃", "__zh__", ""]:
+        ids = [*task.src_prefix, *checkpoint.tokenizer.encode(text), 2]
+        if "__" not in text:  # which the reference takes for a language: here it is text
+            assert ids == tokenizer(text).input_ids
+        theirs = tokenizer.decode(ids[1:-1], skip_special_tokens=True)
+        assert checkpoint.tokenizer.decode(ids[1:-1]).strip() == theirs
+    assert task.tgt_prefix[1] not in checkpoint.tokenizer.encode("__zh__")
+    assert 3 in checkpoint.tokenizer.encode("www")  # "w" is missing
+    forced = tokenizer.get_lang_id("zh")
+    first = min(tokenizer.get_lang_id(code) for code in M2M100)
+    wanted = []
+    for text in ENGLISH:
+        ids = torch.tensor([tokenizer(text).input_ids])
+        out = model.generate(input_ids=ids, forced_bos_token_id=forced, max_length=LENGTH + 2)[0].tolist()
+        # The reference spells the codes of languages.
+        wanted.append(tokenizer.decode([i for i in out if i < first], skip_special_tokens=True))
+    assert len(set(wanted)) == len(ENGLISH)
+    assert translated(tmp_path / "m2m100", engine, source="en", target="zh") == wanted
+    assert translated(tmp_path / "m2m100", engine, source="__en__", target="__zh__") == wanted
+
+
+def test_the_other_languages_of_m2m100(tmp_path: Path) -> None:
+    _, tokenizer = m2m100(tmp_path / "wmt21", "wmt21")
+    tasks = load_checkpoint(tmp_path / "wmt21").config.tasks
+    assert len(tasks) == 8 * 7
+    for code in ("ha", "is", "zh"):
+        assert tasks[f"translate:en-{code}"].tgt_prefix == (2, tokenizer.get_lang_id(code))
+
+
+@pytest.mark.parametrize("engine", ["numpy", "torch"])
 def test_bart(engine: str, tmp_path: Path) -> None:
     """It translates nothing: its task is a summary."""
     model, tokenizer = bart(tmp_path / "bart")
@@ -254,7 +313,7 @@ def test_bart(engine: str, tmp_path: Path) -> None:
         translated(tmp_path / "bart", engine)
 
 
-@pytest.mark.parametrize("build", [marian, t5, nllb, bart])
+@pytest.mark.parametrize("build", [marian, t5, nllb, m2m100, bart])
 def test_what_is_saved_as_ours_is_the_same(build: Build, tmp_path: Path) -> None:
     folder = tmp_path / "opus-mt-en-de"
     build(folder)
@@ -297,10 +356,11 @@ def test_a_users_model_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_what_is_no_model_is_not_taken_for_one(tmp_path: Path) -> None:
-    for content in ("{}", "[]", "[" * 1_000_000, '{"format": 1}', "\0"):
+    damaged = {"[]": "must hold a JSON object", "[" * 1_000_000: "not valid JSON", "\0": "not valid JSON"}
+    for content in ("{}", '{"format": 1}', *damaged):
         (tmp_path / "config.json").write_text(content)
         assert not is_foreign(tmp_path)
-        with pytest.raises(CheckpointError, match="not a complete checkpoint"):
+        with pytest.raises(CheckpointError, match=damaged.get(content, "not a complete checkpoint")):
             load_checkpoint(tmp_path)
     assert not is_foreign(tmp_path / "nowhere")
 
@@ -320,3 +380,31 @@ def test_a_vocabulary_with_more_pieces_than_the_embedding(tmp_path: Path) -> Non
     write(folder / "vocab.json", {**ids, "more": len(ids)})
     with pytest.raises(CheckpointError, match=f"has {len(ids) + 1} pieces, but config.json has room for {len(ids)}"):
         load_checkpoint(folder)
+
+
+def test_a_vocabulary_with_fewer_pieces_than_the_embedding(tmp_path: Path) -> None:
+    folder = tmp_path / "opus-mt-en-de"
+    marian(folder)
+    ids = json.loads((folder / "vocab.json").read_text())
+    write(folder / "vocab.json", {piece: i for piece, i in ids.items() if i < len(ids) - 20})
+    with pytest.raises(CheckpointError, match=f"has {len(ids) - 20} pieces, but the embedding {len(ids)} rows"):
+        load_checkpoint(folder)
+
+
+def test_a_special_piece_that_has_no_row(tmp_path: Path) -> None:
+    """BART's <mask>, which no text becomes, in some of its folders."""
+    folder = tmp_path / "bart"
+    bart(folder)
+    ids = json.loads((folder / "vocab.json").read_text())
+    last = max(ids, key=lambda piece: ids[piece])
+    ids["<mask>"], ids[last] = ids[last], ids["<mask>"]
+    write(folder / "vocab.json", ids)
+    values = json.loads((folder / "config.json").read_text())
+    write(folder / "config.json", {**values, "vocab_size": len(ids) - 1})
+    stored = safetensors.numpy.load_file(folder / "model.safetensors")
+    for name, tensor in stored.items():
+        if len(ids) in tensor.shape:
+            stored[name] = tensor[:, :-1].copy() if name == "final_logits_bias" else tensor[:-1].copy()
+    safetensors.numpy.save_file(stored, folder / "model.safetensors")
+    summarizer = Summarizer(folder)
+    assert summarizer.search("The rope was tied down.").ids

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -160,7 +161,8 @@ def test_scores_and_ids(unigram: LibraryTokenizer, model: bytes, bart: Path) -> 
     with pytest.raises(KeyError):
         unigram.id("no such piece")
     byte_level = read_tokenizers(bart, "bart")[0]
-    assert byte_level.scores == [0.0] * byte_level.vocab_size
+    assert np.exp(byte_level.scores).sum() == pytest.approx(1, abs=0.01)  # by their numbers
+    assert byte_level.scores[2] == pytest.approx(byte_level.scores[0] - np.log(3))
     assert sorted(byte_level.special.values()) == ["</s>", "<mask>", "<pad>", "<s>", "<unk>"]
 
 

@@ -70,7 +70,7 @@ def log_probs(logits: np.ndarray, forbidden: Sequence[int] = (PAD,)) -> np.ndarr
 def run(table: Table, src: Sequence[Sequence[int]], n_best: int = 1, **settings: object) -> list[list[Hypothesis]]:
     rules = settings.pop("rules", ())
     prefix = settings.pop("prefix", (START,))
-    others = {name: settings.pop(name) for name in ("kinds", "renormalise", "patient") if name in settings}
+    others = {name: settings.pop(name) for name in ("kinds", "renormalise") if name in settings}
     config = GenerationConfig(**settings)  # type: ignore[arg-type]
     return generate(
         table,
@@ -164,7 +164,7 @@ def test_the_search_ends_when_the_beam_has_finished() -> None:
     assert best.ids == (3,) and best.score == pytest.approx(2 * math.log(0.7), abs=1e-6)
 
 
-def test_a_patient_search_goes_by_the_bound_alone() -> None:
+def test_a_search_that_never_stops_early_goes_by_the_bound_alone() -> None:
     """The best output has three pieces; by then two others that are hardly possible have finished."""
     steps = {
         (START,): {3: 0.998, 4: 0.001, 5: 0.001},
@@ -183,7 +183,7 @@ def test_a_patient_search_goes_by_the_bound_alone() -> None:
 
     table = Table(logits)
     assert run(table, [[9, EOS]], beam_size=2, length_penalty=0.0)[0][0].ids != (3, 3, 3)
-    [[best]] = run(table, [[9, EOS]], beam_size=2, length_penalty=0.0, patient=True)
+    [[best]] = run(table, [[9, EOS]], beam_size=2, length_penalty=0.0, early_stopping="never")
     assert best.ids == (3, 3, 3) and best.log_prob == pytest.approx(math.log(0.998 * 0.999**2), abs=1e-5)
     assert table.rows_per_step[-1] == 2 and len(table.rows_per_step) < 12  # and no longer than that
 
@@ -259,7 +259,7 @@ def test_equal_probabilities_go_to_the_lower_id() -> None:
     assert run(table, [[9, EOS]], beam_size=1, min_length=1)[0][0].ids == (2,)
 
 
-def test_prefix_is_fed_and_does_not_count() -> None:
+def test_prefix_is_fed_and_counts_in_the_length_alone() -> None:
     fed_before: list[tuple[int, ...]] = []
 
     def logits(source: tuple[int, ...], fed: tuple[int, ...]) -> np.ndarray:
@@ -272,6 +272,7 @@ def test_prefix_is_fed_and_does_not_count() -> None:
     first = log_probs(np.array([0.0, -9.0, 0.0, 0.0, 3.0, 0.0]))[4]
     end = log_probs(np.array([0.0, 9.0, 0.0, 0.0, 3.0, 0.0]))[EOS]
     assert best.log_prob == pytest.approx(2 * first + end, abs=1e-5)
+    assert best.score == pytest.approx(best.log_prob / 4, abs=1e-6)  # a piece that is forced counts, the start does not
     fed_before.clear()
     run(Table(logits), [[9, EOS]], beam_size=1, prefix=())
     assert fed_before[0] == (START,)
@@ -355,6 +356,26 @@ def test_only_what_goes_on_in_the_text_is_allowed(length: int, longest: int) -> 
         assert (logits[row, list(allowed)] == before[row, list(allowed)]).all()
         n_allowed += len(allowed) - 1
     assert bool(n_allowed) == (length < longest)
+
+
+@pytest.mark.parametrize(("length", "longest"), [(0, 1), (1, 1), (0, 3), (2, 3), (3, 3), (1, 40), (5, 40)])
+def test_spans_with_a_word_that_may_begin_otherwise(length: int, longest: int) -> None:
+    """Pieces 3 and 4 have something of a word, and 5 may stand for 3, 4 for 6 at the start."""
+    random = np.random.default_rng((length, longest))
+    texts = [random.integers(3, 8, n).tolist() for n in (0, 1, 4, 12, 30, 9)]
+    starts = np.array([0, 1, 2, 5, 4, 5, 4, 7])
+    rule = OnlySpans(texts, longest, EOS, [[piece < 5 for piece in text] for text in texts], starts)
+    sentences = random.integers(0, len(texts), 300)
+    ids = random.integers(3, 8, (300, length))
+    logits = random.normal(size=(300, 8)).astype(np.float32)
+    rule(ids, sentences, logits)
+    for row, sentence in enumerate(sentences):
+        spans = {span for span in spans_of(texts[sentence], longest) if any(piece < 5 for piece in span)}
+        whole = spans | {(int(starts[span[0]]), *span[1:]) for span in spans}
+        beginnings = {span[:n] for span in whole for n in range(1, len(span) + 1)}
+        fed = tuple(ids[row].tolist())
+        allowed = {piece for piece in range(8) if (*fed, piece) in beginnings} | ({EOS} if fed in whole else set())
+        assert set(np.flatnonzero(np.isfinite(logits[row])).tolist()) == allowed
 
 
 @pytest.mark.parametrize("renormalise", [True, False])

@@ -28,7 +28,9 @@ ALLOWED = {
     "torch_engine": LAYERS | {"generation"},
     "numpy_engine": FOUNDATION,
     "tokenizer": FOUNDATION | {"foreign_tokenizer"},
-    "segment": FOUNDATION,
+    "sentence_ends": set(),
+    "paragraphs": {"sentence_ends"},
+    "segment": {"sentence_ends", "paragraphs"},
     "families": FOUNDATION,
     "marian_bin": FOUNDATION,
     "languages": FOUNDATION,
@@ -44,14 +46,25 @@ ALLOWED = {
     "hub_client": FOUNDATION | {"pulled"},
     "hub": FOUNDATION | {"families", "places", "pulled", "hub_client"},
     "shortlist": FOUNDATION,
-    "marian_folder": FOUNDATION | {"marian_bin", "tensors"},
-    "foreign": FOUNDATION | {"convert", "languages", "foreign_tokenizer", "marian_folder", "sentencepiece_model"},
+    "marian_yaml": FOUNDATION,
+    "marian_weights": FOUNDATION | {"marian_bin", "marian_yaml", "tensors"},
+    "marian_folder": FOUNDATION | {"marian_weights", "marian_yaml"},
+    "foreign": FOUNDATION
+    | {"convert", "languages", "foreign_tokenizer", "marian_folder", "marian_weights", "sentencepiece_model"},
     "checkpoint": LAYERS | {"tensors", "tokenizer", "foreign", "places"},
     "matching": FOUNDATION | {"segment", "tokenizer"},
     "spans": FOUNDATION | {"tokenizer", "matching"},
-    "runtime": LAYERS | {"generation", "torch_engine", "numpy_engine", "threads", "tensors", "checkpoint", "shortlist"},
-    "span_generation": FOUNDATION | {"runtime", "generation", "rules", "spans"},
-    "pipeline": FOUNDATION | {"runtime", "checkpoint", "segment", "languages"},
+    "runtime": LAYERS
+    | {"generation", "torch_engine", "numpy_engine", "threads", "tensors", "checkpoint", "shortlist", "languages"},
+    "span_generation": FOUNDATION | {"runtime", "generation", "rules", "spans", "tokenizer"},
+    "protect": set(),
+    "casing": set(),
+    "constrained": FOUNDATION | {"generation", "rules", "runtime"},
+    "glossary": FOUNDATION | {"languages", "protect"},
+    "alternatives": FOUNDATION,
+    "pipeline": FOUNDATION
+    | {"runtime", "rules", "checkpoint", "segment", "languages", "protect", "casing", "tokenizer"}
+    | {"constrained", "glossary", "alternatives", "word_links"},
     "manual": {"segment"},
     "span_ends": {"segment"},
     "answering": FOUNDATION | {"runtime", "segment", "matching", "spans", "span_generation", "manual", "span_ends"},
@@ -60,7 +73,9 @@ ALLOWED = {
     "summarizing": FOUNDATION | {"runtime", "segment", "prose", "matching", "faithful", "tokenizer"},
     "attention_maps": FOUNDATION,
     "alignment": FOUNDATION | {"attention_maps"},
-    "token_places": {"results", "tokenizer", "pipeline"},
+    "token_places": {"results", "tokenizer", "protect"},
+    "pair_maps": FOUNDATION | {"runtime", "token_places"},
+    "word_links": FOUNDATION | {"runtime", "alignment", "pair_maps"},
     "attending": FOUNDATION
     | {
         "runtime",
@@ -68,7 +83,10 @@ ALLOWED = {
         "segment",
         "tokenizer",
         "token_places",
+        "pair_maps",
+        "protect",
         "pipeline",
+        "glossary",
         "summarizing",
         "answering",
         "alignment",
@@ -139,6 +157,8 @@ def test_transformers_is_never_imported_at_run_time(path: Path) -> None:
         ("pulled", set()),
         ("hub_client", {"huggingface_hub"}),
         ("hub", {"huggingface_hub"}),
+        ("sentence_ends", set()),
+        ("paragraphs", set()),
         ("segment", set()),
         ("prose", set()),
         ("faithful", {"numpy"}),
@@ -153,10 +173,19 @@ def test_transformers_is_never_imported_at_run_time(path: Path) -> None:
         ("convert", {"numpy"}),
         ("tokenizer", {"tokenizers"}),
         ("shortlist", {"numpy"}),
-        ("marian_folder", {"numpy"}),
+        ("marian_yaml", set()),
+        ("marian_weights", {"numpy"}),
+        ("marian_folder", set()),
         ("foreign", set()),
         ("checkpoint", {"numpy", "torch", "safetensors"}),
         ("rules", {"numpy"}),
+        ("constrained", {"numpy"}),
+        ("glossary", set()),
+        ("alternatives", set()),
+        ("pair_maps", {"numpy"}),
+        ("word_links", set()),
+        ("protect", set()),
+        ("casing", set()),
         ("generation", {"numpy"}),
         ("numpy_engine", {"numpy"}),
         ("evaluation", {"sacrebleu"}),
@@ -186,7 +215,9 @@ def test_light_modules(module: str, outside: set[str]) -> None:
 def test_the_command_line_is_light_at_the_top(path: Path) -> None:
     names = imports(path, ("tx", "cli"), top_only=True)
     foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
-    allowed = {"app": {"typer"}, "heatmap": {"rich"}, "cells": {"rich"}}
+    allowed = {name: {"typer"} for name in ("app", "app_evaluate", "app_models", "options", "parser")} | {
+        name: {"rich"} for name in ("heatmap", "cells")
+    }
     assert foreign <= {"tx"} | allowed.get(path.stem, set())
     assert own_modules(names, "model") <= FOUNDATION
 

@@ -188,17 +188,27 @@ def test_bart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["marian", "mbart", "m2m_100", "t5", "mt5", "bart"])
-@pytest.mark.parametrize(
-    "content", ["[1]", "[" * 100_000, "\x00", '{"source_lang": [], "target_lang": {}, "name_or_path": 7}']
-)
-def test_files_that_say_nothing(kind: str, content: str, tmp_path: Path) -> None:
+def test_files_that_say_nothing(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "opus-mt-en-de"
     folder.mkdir()
     for name in ("tokenizer_config.json", "generation_config.json"):
-        (folder / name).write_text(content, encoding="utf-8")
+        (folder / name).write_text('{"source_lang": [], "target_lang": {}, "name_or_path": 7}', encoding="utf-8")
     odd = {"task_specific_params": [7], "_name_or_path": [], "decoder_start_token_id": "x", "bos_token_id": -1.5}
     special = [*MBART_50, *NLLB]
     assert isinstance(tasks(tmp_path, kind, special, folder.name, **odd), Mapping)
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "generation_config.json"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"[1]", "must hold"), (b"[" * 10**6, "too deeply"), (b"\0", "not valid"), (b"\xff", "not valid")],
+)
+def test_damaged_files(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=words) as caught:
+        tasks(tmp_path, "t5")
+    assert name in str(caught.value) and "\n" not in str(caught.value)
 
 
 # --- stored with a checkpoint ---

@@ -21,7 +21,9 @@ from tx.cli.main import main
 from tx.model.attending import Attender
 from tx.model.checkpoint import load_checkpoint, load_transformer, save_foreign
 from tx.model.errors import CheckpointError, UsageError
-from tx.model.marian_folder import MAX_YAML_BYTES, NAMES, NEVER, parse_yaml, read_marian_folder, read_weights
+from tx.model.marian_folder import read_marian_folder
+from tx.model.marian_weights import NAMES, NEVER, read_weights
+from tx.model.marian_yaml import MAX_YAML_BYTES, parse_yaml
 from tx.model.numpy_engine import NumpyTransformer
 from tx.model.pipeline import Translator
 from tx.model.runtime import Runtime

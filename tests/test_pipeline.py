@@ -14,13 +14,15 @@ import pytest
 import tokenizers
 import torch
 
-from tx.model import generation, pipeline, runtime
+from tx.model import generation, pipeline, protect, runtime
+from tx.model.alternatives import alternatives
 from tx.model.checkpoint import save_checkpoint
 from tx.model.config import CheckpointConfig, GenerationConfig, ModelConfig, SpecialIds, Task
 from tx.model.errors import CheckpointError, InputError, UsageError
 from tx.model.pipeline import MAX_SOURCE_PIECES, Translator, translate
 from tx.model.results import Hypothesis
 from tx.model.transformer import Transformer
+from tx.model.word_links import places_of
 
 EOS, TO_ZH, TO_EN = 1, 3, 4
 PIECES = ["<pad>", "</s>", "<unk>", "<translate:zh>", "<translate:en>"]
@@ -30,9 +32,9 @@ BYTES = 5  # the id of byte 0
 Answer = Callable[[list[int]], Hypothesis]  # from a source's pieces, task's prefix and end piece taken off
 
 
-def save_model(path: Path, **tasks: Task) -> Path:
+def save_model(path: Path, more_pieces: str = "", **tasks: Task) -> Path:
     """A small random model, its weights large enough for outputs to depend on inputs."""
-    vocab = [(piece, -i / 100) for i, piece in enumerate(PIECES)]
+    vocab = [(piece, -i / 100) for i, piece in enumerate([*PIECES, *more_pieces])]
     tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(vocab, unk_id=2, byte_fallback=True))
     size = tokenizer.get_vocab_size()
     config = CheckpointConfig(
@@ -84,6 +86,7 @@ class Search:
         special: SpecialIds,
         prefix: Sequence[int],
         rules: Sequence[object] = (),
+        n_best: int = 1,
     ) -> list[list[Hypothesis]]:
         assert not rules
         self.batches.append([list(row) for row in src])
@@ -350,11 +353,11 @@ def test_blank_lines_need_no_torch(model: Path) -> None:
 
 def test_text_in_the_target_language_is_copied(translator: Translator, search: Callable[[Answer], Search]) -> None:
     found = search(echo)
-    texts = ["  我们明天见。 ", "see you"]
+    texts = ["  我们明天见。 ", "see"]
     to_chinese = translator.translate(texts, target="zh")
     assert (to_chinese[0].text, to_chinese[0].flags, to_chinese[0].score) == (texts[0], ("copied",), 0.0)
     assert to_chinese[1].flags == ()
-    assert [r.flags for r in translator.translate(texts, target="en")] == [(), ("copied",)]
+    assert [r.flags for r in translator.translate(["我好", "see"], target="en")] == [(), ("copied",)]
     assert len(found.batches) == 2
     # A source that is given is believed.
     assert translator.translate(["我们"], source="en", target="zh")[0].flags == ()
@@ -408,7 +411,7 @@ def test_flags_of_the_search(
     flags: tuple[str, ...],
 ) -> None:
     search(lambda ids: Hypothesis(tuple(ids), -2.0, -0.1, finished=finished, looped=looped))
-    assert [r.flags for r in translator.translate(["go home", "", "你好"])] == [flags, ("copied",), flags]
+    assert [r.flags for r in translator.translate(["home", "", "你好"])] == [flags, ("copied",), flags]
 
 
 def test_random_model_is_cut_at_the_length_limit(translator: Translator) -> None:
@@ -435,15 +438,211 @@ def test_no_line_breaks_come_in(translator: Translator, search: Callable[[Answer
 
 
 def test_long_sentence_is_split_and_nothing_is_lost(translator: Translator, search: Callable[[Answer], Search]) -> None:
-    found = search(echo)
+    found = search(lambda ids: echo([*ids, PIECES.index("你")]))
     words = "ab cd ef gh " * 100
     sentences = "Ab cd ef gh. " * 100
     long, short = translator.translate([words.strip(), sentences.strip()])
     assert long.flags == ("split",)
     assert short.flags == ()
-    assert long.text.split() == words.split()
+    assert long.text.replace("你", "").split() == words.split()
     lengths = [len(row) - 2 for batch in found.batches for row in batch]  # the task's prefix and the end piece off
     assert MAX_SOURCE_PIECES - 20 < max(lengths) <= MAX_SOURCE_PIECES
+
+
+# --- what must come through ---
+
+
+@pytest.fixture(scope="module")
+def slotted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "slotted", more_pieces=protect.SLOTS + "0123456789")
+
+
+KEEPING = [
+    "we pay 1234567890123456789012345678901234567890 now",
+    "go to https://example.com/a?b=c, {name}, or me@x.org.",
+    "the %s costs $1,234.56 at 10:30",
+    "我们在2024年见{0}和{1}。",
+    "see 👍🏽 now. and v2.0 too.",
+]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_model_with_slots_keeps_all_of_it(slotted: Path, beam: int, engine: str) -> None:
+    results = Translator(slotted, threads=1, engine=engine).translate(KEEPING, beam_size=beam)
+    for text, result in zip(KEEPING, results, strict=True):
+        wanted = [span.output for span in protect.spans(text)]
+        assert wanted
+        assert protect.missing(wanted, result.text) == []
+        assert not {"lost", *protect.SLOTS} & {*result.flags, *result.text}
+
+
+def test_the_score_with_slots_is_that_of_the_rules(slotted: Path) -> None:
+    translator = Translator(slotted, threads=1, engine="numpy")
+    [part] = translator.plan("we pay 12 now").parts
+    [best] = translator.best([part], 1)
+    (result,) = translator.translate(["we pay 12 now"], beam_size=1)
+    assert result.score == pytest.approx(best.log_prob / (len(best.ids) + best.finished))
+    assert part.kept == part.wanted == ("12",)
+    # by one forced pass, with what the rule forbids taken out
+    from tx.model.rules import EachOnce
+
+    out = [*best.ids, EOS] if best.finished else list(best.ids)
+    src = [TO_ZH, *part.job[1], EOS]
+    stepper, config = translator.runtime.stepper(0), translator.checkpoint.config.generation
+    state = stepper.start([src], 1)
+    rule = EachOnce([src], translator.slots, EOS, [config.length_limit(len(src))])
+    total, fed = 0.0, 0
+    for t, piece in enumerate(out):
+        logits = np.array(stepper.step(np.array([fed]), state))
+        logits[:, 0] = -np.inf
+        rule(np.array([out[:t]], dtype=np.int64).reshape(1, -1), np.array([0]), logits)
+        total += float(logits[0, piece]) - float(np.log(np.exp(logits.astype(np.float64)).sum()))
+        fed = piece
+    assert best.log_prob == pytest.approx(total, abs=1e-3)
+
+
+def test_stretches_that_are_given_come_through(slotted: Path) -> None:
+    translator = Translator(slotted, threads=1)
+    texts = ["go home to bed. see you.", "plain words"]
+    (first, second) = translator.translate(texts, protected=[[(3, 7), (11, 19)], []])
+    assert all(word in first.text for word in ("home", "bed.", "see"))
+    assert first.flags == second.flags or "lost" not in first.flags
+    with pytest.raises(UsageError, match="protected has 1 lists for 2 texts"):
+        translator.translate(texts, protected=[[]])
+
+
+def test_more_than_there_are_slots_for(slotted: Path) -> None:
+    numbers = [str(n) for n in range(100, 140)]
+    text = "we saw " + ", ".join(numbers) + " there."
+    (result,) = Translator(slotted, threads=1).translate([text], beam_size=1)
+    assert protect.missing(numbers, result.text) == []
+    assert "split" in result.flags and "lost" not in result.flags
+
+
+def test_an_address_alone_is_copied(translator: Translator, slotted: Path) -> None:
+    for each in (translator, Translator(slotted)):
+        (result,) = each.translate(["  https://example.com/a \n"])
+        assert (result.text, result.flags) == ("  https://example.com/a \n", ("copied",))
+
+
+def test_letters_of_what_is_kept_do_not_change_their_size(slotted: Path) -> None:
+    (result,) = Translator(slotted).translate(["OPEN THE PAGE HTTP://X.COM/Ab NOW"])
+    assert "HTTP://X.COM/Ab" in result.text
+
+
+@pytest.mark.parametrize("text", KEEPING[:3])
+def test_what_a_model_without_slots_lost_is_searched_again(
+    model: Path, engine: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = Translator(model, threads=1, engine=engine)
+    long = GenerationConfig(beam_size=2, max_length_factor=3.0, max_length_constant=20)
+    wanted = [span.output for span in protect.spans(text)]
+    (result,) = translator.translate([text], settings=long)
+    assert protect.missing(wanted, result.text) == [] and "lost" not in result.flags
+    # and if that finds nothing, it is said
+    monkeypatch.setattr("tx.model.constrained.outputs", lambda runtime, asked, *_: [[] for _ in asked])
+    (result,) = translator.translate([text], settings=long)
+    assert ("lost" in result.flags) == bool(protect.missing(wanted, result.text))
+    assert {"lost", "copied"} & {*result.flags}
+
+
+def test_what_is_kept_anyway_is_not_searched_again(
+    translator: Translator, search: Callable[[Answer], Search], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search(echo)
+    monkeypatch.setattr("tx.model.constrained.outputs", lambda *_: pytest.fail("searched again"))
+    (result,) = translator.translate(["go 12"])
+    assert result.flags == ()
+
+
+# --- several, with scores, and aligned ---
+
+
+def test_alternatives(model: Path, engine: str) -> None:
+    translator = Translator(model, threads=1, engine=engine)
+    texts = ["we walk. go home. you see.", "a", "", "12"]
+    letters_only = GenerationConfig(suppress=tuple(i for i in range(PIECES.index("a")) if i != EOS))
+    results = translator.translate(texts, n_best=5, settings=letters_only)
+    for result in results:
+        found = [text for text, _ in result.alternatives]
+        assert result.alternatives[0] == (result.text, result.score)
+        assert len(set(found)) == len(found) <= 5
+        scores = [score for _, score in result.alternatives[1:]]
+        assert scores == sorted(scores, reverse=True)
+    assert len(results[0].alternatives) == 5
+    assert results[2].alternatives == (("", 0.0),)
+    assert translator.translate(["a"])[0].alternatives == ()
+    with pytest.raises(UsageError, match="n_best must be 64 at most"):
+        translator.translate(["a"], n_best=65)
+    with pytest.raises(UsageError, match="n_best"):
+        translator.translate(["a"], n_best=0)
+
+
+def test_alternatives_of_several_sentences() -> None:
+    def h(piece: int, score: float) -> Hypothesis:
+        return Hypothesis((piece,), 2 * score, score)
+
+    lists = [[h(1, -0.1), h(2, -0.5)], [h(3, -0.2), h(4, -0.3), h(3, -0.4)]]
+    found = alternatives(
+        lists, lambda chosen: str([c.ids[0] for c in chosen]), lambda chosen: sum(c.score for c in chosen) / 2, 9
+    )
+    assert [text for text, _ in found] == ["[1, 3]", "[1, 4]", "[2, 3]", "[2, 4]"]
+    assert [score for _, score in found] == pytest.approx([-0.15, -0.2, -0.35, -0.4])
+    assert len(alternatives(lists, str, lambda chosen: 0.0, 2)) == 2
+    assert alternatives([], lambda chosen: "text", lambda chosen: 0.0, 3) == [("text", 0.0)]
+
+
+def test_alignment(slotted: Path) -> None:
+    translator = Translator(slotted, threads=1)
+    texts = ["we walk to 12 houses. go home.\n👍 see you.", "", "我们见。你好。", "12:30"]
+    for text, result in zip(texts, translator.translate(texts, align=True), strict=True):
+        found = result.alignment
+        assert found is not None
+        for words, whole in ((found.source_words, text), (found.target_words, result.text)):
+            assert all(0 <= a < b <= len(whole) for a, b in words)
+            assert list(words) == sorted(words)
+        assert found.places == [(found.source_words[s], found.target_words[t]) for s, t in found.links]
+        assert found.pharaoh == " ".join(f"{s}-{t}" for s, t in found.links)
+    assert translator.translate(["go"])[0].alignment is None
+    [one] = translator.translate(["12:30"], align=True)
+    assert one.alignment.places == [((0, 5), (0, 5))]
+
+
+def test_places_of_parts() -> None:
+    assert places_of(["ab", " ", "c", "d"], "ab c d") == [0, 2, 3, 5]
+    assert places_of(["你", " ", "好"], "你好") == [0, None, 1]
+    assert places_of([], "") == []
+
+
+# --- what is left ---
+
+
+def test_another_script_is_passed_through(translator: Translator, search: Callable[[Answer], Search]) -> None:
+    search(lambda ids: echo([*ids, PIECES.index("你")]))
+    (result,) = translator.translate(["Привет, мир! Go home."])
+    assert result.flags == ("untranslated",)
+    assert result.text == "Привет, мир! Go home.你"
+
+
+@pytest.mark.parametrize(
+    ("text", "add", "flags"),
+    [
+        ("we walk home", "", ("untranslated",)),
+        ("we walk home", "x", ("untranslated",)),  # no Chinese in it
+        ("we walk home", "你", ()),
+        ("see tom", "", ("untranslated",)),
+        ("see tom", "x", ()),
+        ("tom", "", ()),
+        ("12 tom", "", ()),
+        ("我们明天见。", "", ("untranslated",)),
+        ("你好", "", ()),
+    ],
+)
+def test_what_stayed_in_its_language(
+    translator: Translator, search: Callable[[Answer], Search], text: str, add: str, flags: tuple[str, ...]
+) -> None:
+    search(lambda ids: echo([*ids, *(PIECES.index(char) for char in add)]))
+    assert translator.translate([text])[0].flags == flags
 
 
 # --- errors ---

@@ -105,7 +105,8 @@ OWN = {
     *("tx", "tx.model", "tx.cli"),
     *(f"tx.cli.{name}" for name in ("commands", "direct", "interrupt", "main", "process", "text_io")),
     *(f"tx.model.{name}" for name in ("checkpoint", "config", "errors", "generation", "numpy_engine", "pipeline")),
-    *(f"tx.model.{name}" for name in ("results", "rules", "runtime", "segment", "tensors", "threads", "tokenizer")),
+    *(f"tx.model.{name}" for name in ("results", "rules", "runtime", "segment", "sentence_ends", "tensors", "threads")),
+    *(f"tx.model.{name}" for name in ("casing", "protect", "tokenizer")),
 }
 LIBRARY = ("dataclasses", "json", "pathlib", "threading")
 STANDARD = {

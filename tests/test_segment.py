@@ -1,49 +1,57 @@
-"""Sentences found, long ones cut, and everything put back in its place."""
+"""Sentences found, long ones cut, languages told apart. Tests of what is put together again are in test_layout.py."""
 
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tx.model.segment import Segment, guess_language, join, split, was_split
+from tx.model.segment import Segment, guess_language, script, split, was_split
 from tx.model.segment import sentences as places_of_sentences
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def sentences(text: str) -> list[str]:
     return [segment.text for segment in split(text, lambda part: True) if not segment.text.isspace()]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "It rains. | We stay.",
-        "Who is it? | It is I! | Come in… | Thanks.",
-        'He said: "Go." | "Where?" she asked. | (He left.) | Nobody knew.',
-        "“Wait!” | She ran.",
-        "Mr. Hill met Mrs. Low and Dr. Ames at St. Mary. | They ate.",
-        "Fruit, e.g. Apples, i.e. Food. | Good.",
-        "Room No. 5 is on p. 12, see Fig. 3. | No. | It is not.",
-        "J. K. Rowling wrote it. | I. M. Pei built it. | George W. Bush did not.",
-        "So am I. | He knows.",
-        "She left the U.S. in May. | He works for the U.S. Senate. | They moved to the U.K. | The end.",
-        "At 5 p.m. Monday we met. | We left at 9 p.m. | It was late.",
-        "Smith Inc. Berlin sells. | He owns Smith Inc. | He is rich.",
-        "It was 1954. | He was 3.5 feet tall. | It cost $2.99! | OK.",
-        "On Jan. 5 it snowed. | Then it thawed.",
-        "Well... maybe. | Hm… perhaps. | Hm... | What?",
-        "Look at https://a.example/x.y?z=1. | Or write to me.you@mail.example. | Or open main.py now.",
-        "1. Wash it. | 2. Dry it.",
-        "Is it 1954?! | Yes.",
-        "“Really?” he asked. | Yahoo! is a name.",
-        "It costs 5. | 😀 | Fine.",
-        "I like Vitamin C. | It is good.",
-    ],
-)
-def test_english_sentences(text: str) -> None:
-    assert sentences(text.replace(" | ", " ")) == text.split(" | ")
+def cases(language: str) -> list[str]:
+    lines = (GOLDEN / f"sentences_{language}.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("# ")]
+
+
+def found(text: str) -> list[str]:
+    return [text[a:b] for a, b in places_of_sentences(text)]
+
+
+@pytest.mark.parametrize("case", cases("en"))
+def test_english_sentences(case: str) -> None:
+    assert found(case.replace(" | ", " ")) == case.split(" | ")
+
+
+@pytest.mark.parametrize("case", cases("zh"))
+def test_chinese_sentences(case: str) -> None:
+    parts = [part.strip() for part in case.split("|")]
+    assert found(case.replace(" | ", " ").replace("|", "")) == parts
+    if "……" not in case:  # before a space it ends a sentence
+        assert found("\u3000".join(parts)) == parts
+
+
+def test_split_finds_the_sentences_of_a_line() -> None:
+    for case in cases("en") + cases("zh"):
+        text = case.replace(" | ", " ").replace("|", "")
+        segments = split(text, lambda part: True)
+        ends = {len("".join(s.text for s in segments[: i + 1]).rstrip()) for i in range(len(segments))}
+        assert {end for _, end in places_of_sentences(text)} <= ends
+        assert len([s for s in segments if s.translate]) == len([part for part in found(text) if has_letters(part)])
+
+
+def has_letters(text: str) -> bool:
+    return any(unicodedata.category(char)[0] == "L" for char in text)
 
 
 @pytest.mark.parametrize(
@@ -53,28 +61,12 @@ def test_english_sentences(text: str) -> None:
         ("😆😆 Hi  👨‍👩‍👧", [("😆😆", False), (" ", False), ("Hi", True), ("  ", False), ("👨‍👩‍👧", False)]),
         ("I ❤️ you", [("I ❤️ you", True)]),
         ("🌷🌷 🌷", [("🌷🌷 🌷", False)]),
+        ("😀 😀 Hi 😀 😀", [("😀 😀", False), (" ", False), ("Hi", True), (" ", False), ("😀 😀", False)]),
         ("很好😊", [("很好", True), ("😊", False)]),
     ],
 )
 def test_emoji_at_the_ends_of_a_sentence_are_copied(text: str, expected: list[tuple[str, bool]]) -> None:
     assert [(segment.text, segment.translate) for segment in split(text, lambda part: True)] == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "下雨了。|我们不出门！|为什么？|因为冷。",
-        "“你好！”|他说。|「再见。」|她走了（真的。）|没人知道。",
-        "“你好！”，他说。|『是。』|好。",
-        "他走了；她没走。|我……我不知道。|圆周率是3.14。",
-        "真的？！|当然！！|好",
-        "你好!|你是谁?|我是小王。",
-        "我用Node.js写程序。|他说OK。|They agreed。",
-    ],
-)
-def test_chinese_sentences(text: str) -> None:
-    assert sentences(text.replace("|", "")) == text.split("|")
-    assert sentences(text.replace("|", " ")) == text.split("|")
 
 
 def test_white_space_and_letterless_sentences_are_copied() -> None:
@@ -91,18 +83,73 @@ def test_white_space_and_letterless_sentences_are_copied() -> None:
 def pieces(text: str, limit: int) -> list[str]:
     segments = split(text, lambda part: len(part) <= limit)
     assert was_split(segments)
+    assert [s.hard for s in segments if s.translate] == [True] * (len([s for s in segments if s.translate]) - 1) + [
+        False
+    ]
     return [segment.text for segment in segments if segment.translate]
 
 
-def test_long_sentences_are_cut_at_clauses_then_spaces_then_characters() -> None:
-    assert pieces("When it rained, at 10:30, we stayed; then we left", 27) == [
-        "When it rained, at 10:30,", "we stayed; then we left"
-    ]  # fmt: skip
-    assert pieces("我们都知道，学语言要时间；要耐心", 14) == ["我们都知道，学语言要时间；", "要耐心"]
-    assert pieces("one two  three four", 9) == ["one two", "three", "four"]
-    assert pieces("it costs 1,000,000 in all", 14) == ["it costs", "1,000,000 in", "all"]
-    assert pieces("床前明月光疑是地上霜", 4) == ["床前明月", "光疑是地", "上霜"]
-    assert pieces("他说——你好吗", 5) == ["他说——", "你好吗"]
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [
+        (27, "When it rained, at 10:30, | we stayed; then we left"),
+        (30, "we stayed there; | then we left, and slept"),
+        (28, "we stayed, at 10:30, | and then we left and slept"),
+        (23, "we all came home | and then we left"),
+        (20, "we stayed in | because it rained"),
+        (30, "Well, we went home to all of | them once more"),  # a mark that stands early is not taken
+        (24, "Well, | extraordinarilylong word"),  # if there is a later place
+        (14, "我们都知道，学语言要时间；|要耐心"),
+        (12, "我们都知道它在这里|因为我们看见了它"),
+        (10, "我们有笔、纸、|书和一张桌子"),
+        (9, "one two |  three | four"),
+        (14, "it costs | 1,000,000 in | all"),
+        (4, "床前明月|光疑是地|上霜"),
+        (5, "他说——|你好吗"),
+        (6, "他们都来了|（昨天）没人"),  # no opening bracket is left behind
+        (6, "“你好吗”他|们说了没"),
+        (5, "你们都来|（昨天）|没有人"),
+        (19, "请看一看|https://a.cn/b.html|吧"),
+        (8, "圆周率大约是|3.14159这|么多"),
+        (8, "他们都在|Nanjing大|学学习"),
+        (7, "他们都在|Ｎａｎｊ１２大|学学习"),
+        (10, "don’t you | isn’t it"),
+    ],
+)
+def test_long_sentences_are_cut_where_it_does_least_harm(limit: int, text: str) -> None:
+    whole = text.replace(" | ", " ").replace("|", "")
+    assert pieces(whole, limit) == [part.strip() for part in text.split("|")]
+
+
+TOKENS = [
+    "https://a.example/b?c=d.e",
+    "1,234.56",
+    "me.you@mail.example",
+    "word",
+    "don’t",
+    "é",
+    "v1.2.3",
+    "山",
+    "水",
+    "。",
+    ",",
+]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(TOKENS), min_size=1, max_size=40), st.booleans())
+def test_no_address_number_or_word_is_cut(tokens: list[str], spaced: bool) -> None:
+    """Where each of them fits."""
+    text, inside = "", set()
+    for token in tokens:
+        if text and (spaced or (text[-1] not in "山水。" and token not in "山水。")):
+            text += " "
+        inside |= set(range(len(text) + 1, len(text) + len(token)))
+        text += token
+    end = 0
+    for segment in split(text, lambda part: len(part) <= 30):
+        end += len(segment.text)
+        assert end not in inside or end == len(text)
 
 
 def test_only_the_long_sentence_is_cut() -> None:
@@ -115,14 +162,39 @@ def test_only_the_long_sentence_is_cut() -> None:
 
 @pytest.mark.parametrize("unit", ["e\u0301\u0323", "👨‍👩‍👧", "👍🏽", "🇨🇳", "❤️"])
 def test_what_is_seen_as_one_is_not_cut(unit: str) -> None:
-    text = "a" + unit * 10
+    text = "a" + unit * 10 + "b"
     for limit in range(len(unit) + 1, 4 * len(unit)):
         segments = split(text, lambda part, limit=limit: len(part) <= limit)  # type: ignore[misc]
+        assert len(segments) > 2
         for segment in segments:
-            assert segment.text.removeprefix("a").replace(unit, "") == ""
+            assert segment.text.removeprefix("a").removesuffix("b").replace(unit, "") == ""
 
 
-def test_the_work_does_not_grow_with_the_square_of_the_text() -> None:
+def test_what_has_no_letters_is_not_cut() -> None:
+    assert split("12 34 56! Go.", lambda part: len(part) <= 4) == [
+        Segment("12 34 56!", translate=False), Segment(" ", translate=False), Segment("Go.", translate=True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "字",
+        "x",
+        "word and ",
+        "https://a.example/",
+        "🇨🇳",
+        "a\u0301",
+        "?!",
+        "她说“啊！”然",
+        "（啊！）",
+        "A.",
+        '好。"',
+        "， ",
+        " ",
+    ],
+)
+def test_the_work_does_not_grow_with_the_square_of_the_text(unit: str) -> None:
     asked = 0
 
     def fits(part: str) -> bool:
@@ -130,9 +202,12 @@ def test_the_work_does_not_grow_with_the_square_of_the_text() -> None:
         asked += len(part)
         return len(part) <= 100
 
-    text = "字" * 20_000
-    assert len(split(text, fits)) == 200
+    text = "a " + unit * (20_000 // len(unit)) + " b"
+    segments = split(text, fits)
+    assert "".join(segment.text for segment in segments) == text
     assert asked < 40 * len(text)
+    assert all(segment.text for segment in segments)
+    assert all(40 <= len(s.text) <= 100 for s in segments[2:-4] if s.hard)
 
 
 texts = st.text(
@@ -161,53 +236,6 @@ def test_nothing_is_lost_and_everything_fits(text: str, limit: int) -> None:
         assert any(len(part) > limit for part in sentences(text))
 
 
-@settings(deadline=None)
-@given(texts, st.integers(1, 30))
-def test_join_undoes_split_for_the_same_script(text: str, limit: int) -> None:
-    """Only spaces may differ when each segment's output is the segment itself."""
-    segments = split(text, lambda part: len(part) <= limit)
-    outputs = [segment.text for segment in segments if segment.translate]
-    for target in ("en", "zh"):
-        joined = join(segments, outputs, target)
-        without = ["".join(c for c in t if unicodedata.category(c) != "Zs") for t in (text, joined)]
-        assert without[0] == without[1]
-        lead, tail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-        assert joined.startswith(lead) and joined.endswith(tail)
-    assert len(join(segments, outputs, "zh")) <= len(text)
-    assert len(join(segments, outputs, "en")) >= len(text)
-
-
-def joined(text: str, outputs: list[str], target: str, limit: int = 1000) -> str:
-    return join(split(text, lambda part: len(part) <= limit), outputs, target)
-
-
-def test_join_to_chinese() -> None:
-    assert (
-        joined(" Hello. How are you?  I am fine.\n", ["你好。", "你好吗？", "“我很好。”"], "zh")
-        == " 你好。你好吗？“我很好。”\n"
-    )
-    assert joined("Hello. OK. Bye.", ["你好。", "OK.", "再见。"], "zh") == "你好。 OK. 再见。"
-    assert joined("Hello. 5! Bye.", ["你好。", "再见。"], "zh") == "你好。 5! 再见。"
-    assert joined("One.\nTwo.\tThree.", ["一。", "二。", "三。"], "zh") == "一。\n二。\t三。"
-
-
-def test_join_to_english() -> None:
-    assert (
-        joined("你好。你是谁？ 我很好。", ["Hello.", "Who are you?", "I am fine."], "en")
-        == "Hello. Who are you? I am fine."
-    )
-    assert joined("\u3000你好。\n再见。", ["Hello.", "Goodbye."], "en") == "\u3000Hello.\nGoodbye."
-    assert joined("好。5！好。", ["Good.", "Good."], "en") == "Good. 5！ Good."
-    assert joined("我们都知道，学语言要时间", ["As we know,", "it takes time"], "en", 8) == "As we know, it takes time"
-    assert joined("abcdefgh", ["abcd", "efgh"], "en", 4) == "abcdefgh"  # one word of the source, cut by force
-    assert joined("好。好。", ["", "Good."], "en") == "Good."
-
-
-def test_join_wants_an_output_for_each_segment() -> None:
-    with pytest.raises(ValueError, match="1 outputs for 2 segments"):
-        joined("One. Two.", ["一。"], "zh")
-
-
 @pytest.mark.parametrize(
     ("text", "language"),
     [
@@ -225,10 +253,61 @@ def test_join_wants_an_output_for_each_segment() -> None:
         ("它叫T恤", "zh"),
         ("Привет", "en"),
         ("𠮷野家〇々", "zh"),
+        ("OK", "en"),
+        ("ＡＢＣ", "en"),
+        ("我爱 NLP", "zh"),
+        ("これはペンです", "en"),
+        ("한국어", "en"),
     ],
 )
 def test_guess_language(text: str, language: str) -> None:
     assert guess_language(text) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", None),
+        ("1954?", None),
+        ("😀 — 3 €", None),
+        ("OK", "latin"),
+        ("ＡＢＣ", "latin"),
+        ("𝐛𝐨𝐥𝐝 ⓐ", "latin"),
+        ("Café — São Tomé", "latin"),
+        ("naïve “quotes”", "latin"),
+        ("我爱 NLP", "han"),
+        ("请看 https://www.a.example/b/c.html", "han"),
+        ("北京人 is big", "han"),
+        ("北京 is big", "latin"),
+        ("北 is big", "latin"),
+        ("𠮷野家々", "han"),
+        ("鲜の味", "han"),
+        ("他说“ありがとう”是谢谢", "han"),
+        ("これはペンです。", "kana"),
+        ("日本語を勉強しています", "kana"),
+        ("東京で会議", "han"),
+        ("ｶﾀｶﾅ", "kana"),
+        ("コーヒー", "kana"),
+        ("あ", "kana"),
+        ("나는 NLP를 좋아해", "hangul"),
+        ("Привет, мир", "cyrillic"),
+        ("Привет, John Smith", "latin"),
+        ("OK, привет", "latin"),
+        ("Γειά σου", "greek"),
+        ("مرحبا", "arabic"),
+        ("שלום", "hebrew"),
+        ("नमस्ते", "devanagari"),
+        ("สวัสดี", "thai"),
+        ("5 µm", "latin"),
+    ],
+)
+def test_script(text: str, expected: str | None) -> None:
+    assert script(text) == expected
+
+
+@given(st.text(max_size=20))
+def test_script_is_none_only_without_letters(text: str) -> None:
+    assert (script(text) is None) == (not any(map(str.isalpha, text)))
 
 
 @settings(deadline=None, max_examples=100)
@@ -246,10 +325,6 @@ def test_places_of_sentences(text: str) -> None:
         assert [text[a:b] for a, b in bounds] == ["Dr. Bell came.", "He left!", "你好。", "再见"]
 
 
-def found(text: str) -> list[str]:
-    return [text[a:b] for a, b in places_of_sentences(text)]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -265,8 +340,7 @@ def found(text: str) -> list[str]:
 )
 def test_full_stops_between_chinese_characters(text: str) -> None:
     assert found(text.replace("|", "")) == text.split("|")
-    whole = text.replace("|", "")
-    assert sentences(whole) == [whole] or ". " in whole  # to be translated, they stay together
+    assert sentences(text.replace("|", "")) == text.split("|")
 
 
 WRAPPED = """\
@@ -319,6 +393,10 @@ def test_lines_that_are_not_wrapped_stay_apart() -> None:
         "use it",
     ]
     assert found("Rain,\nwind\n\nand snow") == ["Rain,\nwind", "and snow"]
+    for text in ("Rain,\n\nwind", "Rain,\n- wind", "Rain,\n   wind", "# Rain,\nwind", "| Rain,\nwind"):
+        assert found(text) == [line.strip() for line in text.split("\n") if line]
+    narrow = "The old bridge over the river was built\nby two brothers who had never seen the\nsea"
+    assert found(narrow) == narrow.split("\n")
 
 
 def test_headings_and_items_are_sentences_by_themselves() -> None:

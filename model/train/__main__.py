@@ -1,4 +1,4 @@
-"""Training from the command line: `python -m tx.model.train {vocabulary,transfer,synthetic,run,export,interpolate} --help`."""
+"""Training from the command line: `python -m tx.model.train {vocabulary,transfer,synthetic,slots,run,export,interpolate} --help`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..checkpoint import load_checkpoint, save_checkpoint
 from ..errors import CheckpointError, InputError, TxError
 from ..segment import guess_language
 from ..tokenizer import Tokenizer
-from . import synthetic, transfer, vocabulary
+from . import slots, synthetic, transfer, vocabulary
 from .architecture import checkpoint_config
 from .data import Source, examples, read_lines
 from .interpolate import interpolate, parse_share
@@ -60,6 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     step.add_argument("--seed", type=int, default=0)
     step.add_argument("--out", type=Path, required=True, help="where the TSV of english<TAB>chinese goes")
     step.set_defaults(run=make_synthetic)
+
+    step = steps.add_parser(
+        "slots", help="a vocabulary and starting weights with slots from a checkpoint that has none"
+    )
+    step.add_argument("--checkpoint", type=Path, required=True, help="the checkpoint's folder")
+    step.add_argument("--tokenizer", type=Path, required=True, help="where tokenizer.json goes")
+    step.add_argument("--out", type=Path, required=True, help="where init.safetensors goes")
+    step.set_defaults(run=make_slots)
 
     step = steps.add_parser("run", help="train, or continue a run")
     step.add_argument("--recipe", type=Path, required=True)
@@ -173,6 +181,15 @@ def make_synthetic(options: argparse.Namespace) -> None:
     """Step `synthetic`."""
     lines = (f"{english}\t{chinese}\n" for english, chinese in synthetic.pairs(options.rows, options.seed))
     options.out.write_text("".join(lines), encoding="utf-8")
+
+
+def make_slots(options: argparse.Namespace) -> None:
+    """Step `slots`."""
+    checkpoint = load_checkpoint(options.checkpoint)
+    content = slots.add_pieces(checkpoint.tokenizer.to_json())
+    tensors = {name: torch.from_numpy(np.array(tensor)) for name, tensor in checkpoint.tensors.items()}
+    save_file({n: t.contiguous() for n, t in slots.add_rows(tensors, checkpoint.tokenizer).items()}, options.out)
+    options.tokenizer.write_text(content, encoding="utf-8")
 
 
 def train(options: argparse.Namespace) -> None:

@@ -25,6 +25,7 @@ from .. import spans
 from ..config import SpecialIds, Task
 from ..errors import ConfigError, InputError
 from ..tokenizer import Tokenizer
+from . import slots
 
 Ids = npt.NDArray[np.uint16]
 MAX_PLACES = 8  # more occurrences of one answer than this are not told to the model
@@ -43,7 +44,9 @@ class Source:
     `bare_variants` that of rows which are added again without the full stop, question or exclamation mark at their end
     (on both sides): what people type has none, and should not get one. `max_length` replaces the recipe's; of a text with
     questions up to `window` pieces are read at once (0: as many as fit); `elsewhere` is the share of the longer ones of which
-    a window is read that does not have the answer."""
+    a window is read that does not have the answer. With `slots` what must come through unchanged is replaced by slots, in
+    nine rows of ten that have such; `term_variants` is the share of rows that are added again with slots for words of the
+    dictionary `terms` (a file like this one), a fifth of them with a slot beside the sentence too."""
 
     path: str
     task: str
@@ -54,6 +57,9 @@ class Source:
     elsewhere: float = 0.0
     case_variants: float = 0.0
     bare_variants: float = 0.0
+    slots: bool = False
+    term_variants: float = 0.0
+    terms: str = ""
 
 
 def read_rows(path: str | Path) -> Iterator[Mapping[str, Any]]:
@@ -109,6 +115,11 @@ def examples(source: Source, seed: int = 0) -> Iterator[tuple[str, str, str]]:
         raise InputError(f"unknown task {source.task!r} for {source.path}: expected one of {', '.join(TASKS)}")
     rng = random.Random(f"{seed} {Path(source.path).name}")
     seen: set[tuple[str, str]] = set()
+    terms = (
+        slots.read_terms([(_text(row, "en"), _text(row, "zh")) for row in read_rows(source.terms)])
+        if source.terms
+        else {}
+    )
     for n, row in enumerate(read_rows(source.path)):
         if source.limit and n >= source.limit:
             break
@@ -118,6 +129,18 @@ def examples(source: Source, seed: int = 0) -> Iterator[tuple[str, str, str]]:
                 if not english or not chinese or (english, chinese) in seen:
                     continue
                 seen.add((english, chinese))
+                variant = None
+                if rng.random() < source.term_variants:
+                    variant = slots.with_terms(english, chinese, terms, rng)
+                    if rng.random() < 0.2:
+                        variant = slots.beside(*(variant or (english, chinese)), rng)
+                if source.slots and rng.random() < 0.9:
+                    english, chinese = slots.slotted(english, chinese, rng) or (english, chinese)
+                if variant:
+                    if source.task != "translate:en":
+                        yield "translate:zh", variant[0], variant[1]
+                    if source.task != "translate:zh":
+                        yield "translate:en", variant[1], variant[0]
                 if source.task != "translate:en":
                     yield "translate:zh", english, chinese
                     if rng.random() < source.case_variants:

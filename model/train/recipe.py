@@ -68,7 +68,10 @@ class Recipe:
             values = json.loads(path.read_text(encoding="utf-8"))
             for group in ("sources", "dev"):
                 found = [from_dict(Source, s) for s in values.get(group, ())]
-                values[group] = tuple(replace(s, path=str(path.parent / s.path)) for s in found)
+                values[group] = tuple(
+                    replace(s, path=str(path.parent / s.path), terms=s.terms and str(path.parent / s.terms))
+                    for s in found
+                )
             if "adam_betas" in values:
                 values["adam_betas"] = tuple(values["adam_betas"])
             return from_dict(cls, values)

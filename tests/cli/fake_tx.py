@@ -3,6 +3,8 @@ model, in a process of its own (`python fake_tx.py translate …`) too."""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from collections import deque
@@ -10,7 +12,8 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from tx.model.errors import CheckpointError, UsageError
-from tx.model.results import Translation
+from tx.model.glossary import Glossary
+from tx.model.results import Alignment, Translation
 
 calls: deque[list[str]] = deque(maxlen=10)  # the texts of the last calls
 more_follows: deque[bool] = deque(maxlen=10)  # what they were told of further texts
@@ -23,11 +26,17 @@ class Translator:
     pairs = [("en", "zh"), ("zh", "en")]
 
     def __init__(
-        self, model: str | None = None, *, device: str = "cpu", threads: int | None = None, engine: str = "auto"
+        self,
+        model: str | None = None,
+        *,
+        device: str = "cpu",
+        threads: int | None = None,
+        engine: str = "auto",
+        **more: object,
     ) -> None:
         if model == "/nope":
             raise CheckpointError("no model at /nope\nlook [elsewhere]")
-        made.append({"model": model, "device": device, "threads": threads, "engine": engine})
+        made.append({"model": model, "device": device, "threads": threads, "engine": engine, **more})
 
     def translate(
         self,
@@ -38,6 +47,10 @@ class Translator:
         beam_size: int | None = None,
         batch_size: int = 32,
         more: bool = False,
+        protected: Sequence[Sequence[tuple[int, int]]] = (),
+        glossary: Glossary | None = None,
+        n_best: int | None = None,
+        align: bool = False,
     ) -> list[Translation]:
         if target not in (None, "en", "zh"):
             raise UsageError(f"unknown language {target!r}: en to zh, zh to en")
@@ -48,12 +61,22 @@ class Translator:
         for text in texts:
             if text == "boom":
                 raise ValueError("a bug\nof two lines")
-            if text == "sleep":
-                time.sleep(60)
-            flags = tuple(flag for flag in ("cut", "looped", "split") if flag in text)
+            if text.startswith("sleep"):
+                time.sleep(float(text[5:] or 60))
+            flags = tuple(flag for flag in ("cut", "looped", "split", "lost", "untranslated") if flag in text)
             score = float("-inf") if text == "infinite" else -0.123456
             reply = "one\ntwo" if text == "two lines" else text.upper()
-            results.append(Translation(text, reply, source or "en", target or "zh", score, flags))
+            if os.environ.get("FAKE_TX") == "identity":
+                reply = text
+            for span in glossary.find(text, "en", "zh") if glossary else ():
+                reply = reply.replace(text[span.start : span.end].upper(), span.output)
+            language = source or "en"
+            if target == "zh" and "好" in text:  # in the language that is asked for already
+                language, reply, flags = "zh", text, ("copied",)
+            several = [(reply, score), (reply.lower(), -1.0), (reply.title(), -2.0)][: n_best or 0]
+            words = tuple(match.span() for match in re.finditer(r"\S+", text))
+            links = Alignment(words, words, tuple((i, i) for i in range(len(words)))) if align else None
+            results.append(Translation(text, reply, language, target or "zh", score, flags, tuple(several), links))
         return results
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_translations(run: Run, fake_pipeline: ModuleType, dev_set: str) -> None
     records = [json.loads(line) for line in run("translate", dev_set, "--json", "--to", "en").out.splitlines()]
     assert [(r["from"], r["to"], r["n"]) for r in records] == [("zh", "en", 2)]
     assert run("translate", dev_set, "--engine", "torch", "--threads", "1").status == 0
-    assert fake_pipeline.made[-1] == {"model": None, "device": "cpu", "threads": 1, "engine": "torch"}
+    assert fake_pipeline.made[-1] == {"model": os.environ["TX_MODEL"], "device": "cpu", "threads": 1, "engine": "torch"}
     assert "en to zh, zh to en" in run("translate", dev_set, "--from", "fr").err
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tx.cli.text_io import CHUNK_BYTES, Line, Output, Source, check_encoding, one_line, open_sources
+from tx.cli.text_io import LONGEST_LINE, Line, Output, Source, check_encoding, is_full, one_line, open_sources
 from tx.model.errors import InputError, TxError, UsageError
 
 
@@ -47,9 +47,79 @@ def test_batches_are_bounded_and_complete() -> None:
     assert sizes == [8, 16, 32, 64, 128, 256, 300, 196]
 
 
-def test_a_line_longer_than_many_chunks() -> None:
-    long = "漢" * CHUNK_BYTES  # three bytes each: characters lie across the borders of chunks
-    assert texts(f"{long}\nb".encode()) == [(long, "\n"), ("b", "")]
+def parts(data: bytes, encoding: str = "utf-8") -> list[Line]:
+    """The parts of the first line, after a look at their numbers, ends and lengths."""
+    lines = [line for line in read(data, encoding) if line.place == "stdin line 1"]
+    assert [line.part for line in lines] == list(range(1, len(lines) + 1))
+    assert [line.end for line in lines[:-1]] == [""] * (len(lines) - 1)
+    assert all(LONGEST_LINE // 3 < len(line.text.encode(encoding)) <= LONGEST_LINE for line in lines[:-1])
+    return lines
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030", "big5", "utf-16"])
+def test_a_long_line_without_spaces_comes_in_parts(encoding: str) -> None:
+    long = "漢" * 100_000
+    lines = parts(f"{long}\nb".encode(encoding), encoding)
+    assert len(lines) > 1
+    assert "".join(line.text for line in lines) == long
+    assert read(f"{long}\nb".encode(encoding), encoding)[-1] == Line("stdin line 2", "b", "")
+
+
+def test_a_long_line_is_split_after_a_sentence_or_else_a_word() -> None:
+    sentences = "A cat sat on the mat. " * 8000
+    assert [line.text[-5:] for line in parts(sentences.encode())] == ["mat. "] * 3
+    chinese = "猫坐在垫子上。" * 8000
+    assert [line.text[-2:] for line in parts(chinese.encode())] == ["上。"] * 3
+    words = "some words and no full stop " * 8000
+    assert all(line.text.endswith(" ") for line in parts(words.encode()))
+    assert "".join(line.text for line in parts(words.encode())) == words
+
+
+def test_where_a_long_line_is_split_does_not_depend_on_how_it_arrives() -> None:
+    class Dribble(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(777)
+
+    data = b"word " * 40_000 + b"\nb\n"
+    slow = [line for batch in Source("stdin", Dribble(data)).batches("utf-8", 256) for line in batch]
+    assert slow == read(data)
+    assert slow[-2].end == "\n"
+
+
+def test_a_line_of_the_longest_length_is_whole() -> None:
+    for length, count in ((LONGEST_LINE, 1), (LONGEST_LINE + 1, 2)):
+        assert len(read(b"x" * length + b"\n")) == len(read(b"x" * length)) == count
+
+
+def test_marks_stay_with_their_letters_in_a_long_line() -> None:
+    lines = parts(("a" + "e\u0301" * 40_000).encode())
+    assert not any(line.text.startswith("\u0301") for line in lines)
+
+
+def test_bad_bytes_in_a_long_line_are_named() -> None:
+    with pytest.raises(InputError, match=r"^stdin line 2, byte 150001 is not UTF-8"):
+        read(b"a\n" + b"x" * 150_000 + b"\xff\n")
+
+
+def test_a_long_argument_has_one_end() -> None:
+    (source,) = open_sources(["word " * 20_000], [])
+    ends = [line.end for batch in source.batches("utf-8", 9) for line in batch]
+    assert ends == ["", "\n"]
+
+
+def test_a_batch_of_long_lines_is_full_sooner() -> None:
+    lines = [b"x" * 400 + b"\n"] * 40
+    sizes = [len(batch) for batch in Source("stdin", io.BytesIO(b"".join(lines))).batches("utf-8", 16)]
+    assert sizes[0] == 3  # of 8, where lines are short
+    batches = list(Source("stdin", io.BytesIO(b"x\n" * 30)).batches("utf-8", 8))
+    assert [is_full(batch, 8) for batch in batches] == [True, True, True, False]
+    assert is_full(read(b"x" * 2000), 8)
+
+
+@pytest.mark.parametrize("encoding", ["iso2022_jp", "hz", "utf-7"])
+def test_encodings_with_a_state(encoding: str) -> None:
+    text = "日本 and 日本"
+    assert texts(f"{text}\n{text}".encode(encoding), encoding) == [(text, "\n"), (text, "")]
 
 
 def test_byte_order_mark_is_dropped_at_the_start_only() -> None:

@@ -45,7 +45,12 @@ def test_a_small_change_of_any_kind_of_tensor_shows(parity: Any, name: str) -> N
 def test_searches_with_a_forced_language_find_what_the_reference_finds(parity: Any, engine: str) -> None:
     search = parity.search("m2m_100", before=[LANGUAGE], **SEARCH)
     search.check(engine)
-    search.check_forced(engine, LANGUAGE)
+
+
+@pytest.mark.parametrize("length_penalty", [0.5, 1.0, 2.0])
+@pytest.mark.usefixtures("no_loop_detection")
+def test_searches_end_when_those_of_the_reference_do(parity: Any, length_penalty: float) -> None:
+    parity.search("m2m_100", before=[LANGUAGE], **SEARCH).check_stopping(length_penalty)
 
 
 def test_facts_come_from_the_configuration(parity: Any) -> None:

@@ -194,6 +194,7 @@ def test_facts_come_from_the_configuration(checkpoint: tuple[dict[str, Any], dic
         "num_beams": 6,
         "max_length": 512,
         "length_penalty": 0.8,
+        "early_stopping": True,
         "bad_words_ids": [[50], [7]],
         "eos_token_id": [0],
     }

@@ -1,0 +1,76 @@
+"""Whole documents in other formats than plain lines: read, translated unit by unit, and written with all else as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..model.errors import InputError, UsageError
+from ..model.results import Translation
+from .text_io import Output, Source, read_whole
+
+if TYPE_CHECKING:
+    from ..model.formats.document import Document
+
+BATCH = 256  # units that are translated together
+BROKEN = "markup"  # flag of a document that could not be put together, or not be read, as it should
+
+Spans = Sequence[tuple[int, int]]
+Translate = Callable[[list[str], list[Spans]], Sequence[Translation]]  # texts, and what must be kept in each
+
+
+def format_of(source: str, given: str | None) -> str:
+    """The format of a source by what was `given`, else by the ending of its name."""
+    from ..model.formats import by_ending
+
+    return given or by_ending(source)
+
+
+def run(
+    sources: Sequence[Source],
+    output: Output,
+    *,
+    format: str | None,
+    fields: Sequence[str],
+    target: str | None,
+    encoding: str,
+    translate: Translate,
+    note: Callable[[str, Translation], None],
+    warn: Callable[[str], None],
+    done: Callable[[int], None] = lambda units: None,
+) -> set[str]:
+    """Writes each source, a document of the given `format` (or of that of its name's ending), with its units translated.
+
+    `note` is called with the place of each unit ("a.md line 7") and its translation, `warn` with what could not be read or
+    put in place, `done` with how many units more are translated. Returns the flags of all translations, and BROKEN where
+    `warn` was called. A document is written when all of it is translated. Raises InputError for what is not of its format,
+    UsageError for fields that it has not, TxError where libraries are missing.
+    """
+    from ..model.formats import parse
+
+    flags: set[str] = set()
+    for source in sources:
+        text = read_whole(source, encoding)
+        name = format_of(source.name, format)
+        try:
+            document = parse(name, text, fields=fields, target=target)
+        except (InputError, UsageError) as error:
+            raise type(error)(f"{source.name}: {error}") from None
+        results = _translated(document, translate, done)
+        for line, result in zip(document.lines, results, strict=True):
+            note(f"{source.name} line {line}", result)
+            flags.update(result.flags)
+        output.write(document.fill([result.text for result in results]))
+        for problem in document.problems:
+            warn(f"{source.name} {problem}")
+            flags.add(BROKEN)
+    return flags
+
+
+def _translated(document: Document, translate: Translate, done: Callable[[int], None]) -> list[Translation]:
+    results: list[Translation] = []
+    for start in range(0, len(document.texts), BATCH):
+        texts = document.texts[start : start + BATCH]
+        results += translate(texts, list(document.protected[start : start + BATCH]))
+        done(len(texts))
+    return results
