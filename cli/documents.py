@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -68,9 +70,20 @@ def run(
 
 
 def _translated(document: Document, translate: Translate, done: Callable[[int], None]) -> list[Translation]:
+    """A translation of each unit. Where the marks in it came out in disorder, the parts between them are translated each by
+    itself: a worse sentence, but sound markup."""
     results: list[Translation] = []
     for start in range(0, len(document.texts), BATCH):
-        texts = document.texts[start : start + BATCH]
-        results += translate(texts, list(document.protected[start : start + BATCH]))
-        done(len(texts))
+        units = document.units[start : start + BATCH]
+        found = list(translate([unit.text for unit in units], [unit.protected for unit in units]))
+        torn = [i for i, unit in enumerate(units) if not unit.fits(found[i].text)]
+        runs = [run for i in torn for run in units[i].runs()]
+        waiting = iter(translate(runs, [[]] * len(runs)) if runs else ())
+        for i in torn:
+            parts = list(itertools.islice(waiting, len(units[i].runs())))
+            flags = {flag for part in parts for flag in part.flags} - {"copied"}
+            text = units[i].of_runs([part.text for part in parts])
+            found[i] = dataclasses.replace(found[i], text=text, flags=tuple(sorted(flags)))
+        results += found
+        done(len(units))
     return results

@@ -304,6 +304,7 @@ class Translator:
             return Part(piece, ready=text)
         if self.slots:
             hidden, kept = protect.hide(cased, chosen)
+            hidden = protect.apart(hidden, kept)
         else:
             hidden, kept = _set_in(cased, [Span(start, end, text[start:end]) for start, end, _ in every]), []
             others = every

@@ -20,7 +20,10 @@ BREAKS = "[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+"  # what parts lines and column
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff"
 _MARKS = r".,;:!?'\"*_~。，；：！？、"  # at the end of an address they belong to the sentence
-_IN_URL = rf"[^\s<>\"“”‘’（）《》「」【】。，；！？、{_HAN}]"
+# Chinese stands in an address only where a part of it begins: "https://a.org/路径", not "https://a.org吧"
+_IN_URL = rf"(?:[^\s<>\"“”‘’（）《》「」【】。，；！？、{_HAN}]|(?<=[/=?&.#_])[{_HAN}]{{1,40}})"
+_ODD = "\u00bc-\u00be\u2150-\u2188"  # fractions and Roman numerals that are one character
+_RAISED = "\u00b2\u00b3\u00b9\u2070-\u209c"
 _TOP = "com|org|net|edu|gov|info|io|ai|dev|app|cn|uk|de|fr|jp|kr|ru|eu|us|ca|au"
 _FILE = (
     "txt|md|rst|tex|pdf|docx?|xlsx?|pptx?|odt|csv|tsv|jsonl?|xml|ya?ml|toml|ini|cfg|conf|env|lock|log|html?|css|jsx?|tsx?|py|"
@@ -39,8 +42,8 @@ _PARTS = {
     "code": r"(?<!`)`{1,3}[^`\n]{1,500}`{1,3}",
     "url": rf"(?i:https?|ftps?|file|mailto|ssh|git|ws|wss|edge|chrome|about)://?{_IN_URL}+|(?i:www)\.{_IN_URL}+"
     rf"|(?<![A-Za-z0-9_.@-])(?:[A-Za-z0-9-]{{1,63}}\.){{1,4}}(?:{_TOP})(?![A-Za-z0-9_@-]|\.[A-Za-z])(?::\d+)?(?:/{_IN_URL}*)?",
-    "mail": r"(?<![A-Za-z0-9_.+%-])[A-Za-z0-9_.+%-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6}",
-    "braces": r"\$?\{\{?[^{}\n]{0,60}\}\}?|%\{[^{}\n]{1,60}\}",
+    "mail": r"(?<![A-Za-z0-9_.+%-])[A-Za-z0-9_.+%-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6}(?::[A-Za-z0-9_.~/-]*[A-Za-z0-9_~/])?",
+    "braces": r"[$#@]?\{\{?[^{}\n]{0,60}\}\}?|%\{[^{}\n]{1,60}\}",
     "format": r"%(?:\([A-Za-z_]\w{0,60}\)|\d{1,3}\$)?[-+0#]{0,3}\d{0,4}(?:\.\d{1,4})?(?:hh|h|ll|l|z|j)?[sdifuxXcrgeGEp@](?![A-Za-z])|%%",
     "tag": r"</?[A-Za-z][A-Za-z0-9:-]{0,40}(?:\s[^<>\n]{0,1000})?/?>|<!--[^\n]{0,500}?-->",
     "entity": r"&(?:[A-Za-z]{2,12}|#\d{1,6}|#x[0-9A-Fa-f]{1,6});",
@@ -67,11 +70,14 @@ _PARTS = {
     # MP3, GPT-4, x86, v1.2.3-rc1
     "coded": rf"{_BEFORE}(?:[A-Za-z]{{1,30}}|[A-Za-z]{{0,30}}[A-Z]-)\d+[A-Za-z0-9]{{0,60}}(?:[.\-_][A-Za-z0-9]{{1,60}}){{0,10}}{_AFTER}",
     "phone": r"(?<![A-Za-z0-9_+])\+\d{1,3}(?:[ .-]\(?\d{2,4}\)?){2,5}(?!\d)|(?<![A-Za-z0-9_])\(\d{3}\) ?\d{3}-\d{4}(?!\d)",
-    "number": rf"{_BEFORE}(?:(?:US|HK|NT|[ACS])?[$€£¥￥₹₩₽]\s?)?[+\-−]?\d+(?:[.,:/\-–~～]\d+)*"
+    "number": rf"{_BEFORE}(?:(?:US|HK|NT|[ACS])?[$€£¥￥₹₩₽]\s?)?[+\-−]?(?:\d+(?:[.,:/\-–~～^'’]\d+)*[{_ODD}]?|[{_ODD}]+)"
     rf"(?:\.x{_AFTER}|-?(?:alpha|beta|rc|dev|pre|post)[.-]?\d*{_AFTER}|[eE][+-]?\d+{_AFTER}|[x×*]\d+{_AFTER}"
-    r"|[A-Z]{1,3}(?![A-Za-z])|\s?[%％‰](?![A-Za-z])|\s?°(?:[CFK](?![A-Za-z])|(?![A-Za-z]))|\s?[€£])?",
+    r"|[A-Z]{1,3}(?![A-Za-z])|\s?[%％‰](?![A-Za-z%])|\s?[℃℉]|\s?°(?:[CFK](?![A-Za-z])|(?![A-Za-z]))|\s?[€£])?",
     "picture": r"[\U0001F1E6-\U0001F1FF]{2}|[0-9#*]\ufe0f?\u20e3|"
     rf"(?:[{_PICTURE}][\u200d\ufe0e\ufe0f\u20e3\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F]*)+",
+    "odd": rf"[A-Za-z]?[{_RAISED}]+",
+    "arrow": r"<?(?:-{1,3}|={1,3})>|<(?:-{1,3}|={1,3})(?![A-Za-z0-9])",
+    "control": r"[\x00-\x08\x0e-\x1b\x7f]+",
     "slot": "[\ue000-\ue00f]",
 }
 _EARLY = ("picture",)  # a keycap begins with its digit
@@ -175,6 +181,17 @@ def hide(text: str, found: Iterable[Span]) -> tuple[str, list[str]]:
         outputs.append(span.output)
         done = span.end
     return "".join(parts) + text[done:].translate(_NO_SLOTS), outputs
+
+
+def apart(hidden: str, outputs: Sequence[str]) -> str:
+    """A hidden text as a model reads it: with a space between a slot that stands for a mark, as `**`, and a word after it,
+    for a word is the pieces that it is after a space. Numbers ("20th") are learnt as they are."""
+    marks = {slot for slot, output in zip(SLOTS, outputs, strict=False) if not output[-1:].isalnum()}
+    following = [*hidden[1:], ""]
+    return "".join(
+        char + " " if char in marks and after.isascii() and after.isalpha() else char
+        for char, after in zip(hidden, following, strict=True)
+    )
 
 
 def restore(text: str, outputs: Sequence[str]) -> str:

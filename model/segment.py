@@ -163,10 +163,24 @@ def _script_of(letter: str) -> str:
     return {"cjk": "han", "ideographic": "han", "hiragana": "kana", "katakana": "kana"}.get(name, name)
 
 
+# What stands before the text of a line: the mark or number of an item, of a quote, a heading, a row of a table.
+_MARKER = re.compile(
+    r"\s*(?P<mark>(?:(?:[-*+•·▪◦>]|#{1,6}|\d{1,3}[.)])(?=[ \t])|\|)(?:[ \t]*(?:[-*+•·▪◦>](?=[ \t])|\|))*)[ \t]*"
+)
+_CELL = re.compile(r"[^|]+|\|+")
+
+
 def _parts(text: str, fits: Callable[[str], bool]) -> Iterator[tuple[int, int, bool]]:
     """Start, end and `hard` of everything in `text` that is not white space between sentences."""
     for line in LINE.finditer(text):
-        for start, end in line_sentences(text, line.start(), line.end()):
+        marker = _MARKER.match(text, line.start(), line.end())
+        begin = marker.end() if marker else line.start()
+        if marker and begin < line.end():
+            yield _skip_space(text, line.start(), begin), marker.end("mark"), False
+        is_row = marker is not None and "|" in marker[0] and line[0].count("|") > 1
+        cells = _CELL.finditer(text, begin, line.end()) if is_row else ()
+        spans = [cell.span() for cell in cells] or [(begin, line.end())]
+        for start, end in (sentence for span in spans for sentence in line_sentences(text, *span)):
             first, last = _without_pictures(text, start, end)
             if start < first:
                 yield start, first, False

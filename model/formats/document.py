@@ -28,6 +28,18 @@ class Unit:
         those of the units that stand inside this one."""
         return output, None
 
+    def fits(self, output: str) -> bool:
+        """Whether a translation has all that must be in it, in a sound order."""
+        return True
+
+    def runs(self) -> list[str]:
+        """The parts of `text` between its marks, for a translation that does not fit: each is translated by itself."""
+        return [self.text]
+
+    def of_runs(self, outputs: Sequence[str]) -> str:
+        """`text` with the translations of its parts in their places."""
+        return outputs[0]
+
 
 class Document:
     """The units of a text. Lists of the same length: `texts` to be translated, `protected` spans of each that must come out

@@ -158,6 +158,23 @@ class MarkedUnit(Unit):
         """Whether what is written is sound; `complete`: with all the marks of the unit."""
         return True
 
+    def fits(self, output: str) -> bool:
+        pieces, complete = self._read(output.strip())
+        return complete and _nesting(pieces) == _nesting(self.pieces)
+
+    def runs(self) -> list[str]:
+        return [piece.text.strip() for piece in self.pieces if not piece.is_mark and has_letters(piece.text)]
+
+    def of_runs(self, outputs: Sequence[str]) -> str:
+        waiting, parts = iter(outputs), []
+        for piece in self.pieces:
+            text = piece.text
+            if not piece.is_mark and has_letters(text):
+                start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+                text = text[:start] + (next(waiting).strip() or text.strip()) + text[end:]
+            parts.append(text)
+        return "".join(parts)
+
     def render(self, output: str, source: str, edits: Mapping[int, Edit]) -> tuple[str | None, str | None]:
         pieces, complete = self._read(output.strip())
         if complete:
@@ -236,6 +253,22 @@ class MarkedUnit(Unit):
         if moved:
             return f"the translation lost the place of {' '.join(moved)}; put at the end"
         return "the translation had marks twice; the first ones are kept"
+
+
+def _nesting(pieces: Sequence[Piece]) -> dict[int, tuple[int, bool]] | None:
+    """For each opening mark the one around it (0: none) and whether something stands between it and its partner; None
+    where marks are not closed in the order in which they were opened."""
+    found: dict[int, tuple[int, bool]] = {}
+    pairs = pairs_of(pieces)
+    waiting: list[int] = []
+    for i, piece in enumerate(pieces):
+        if i in pairs:
+            says = any(p.says_something for p in pieces[i + 1 : pairs[i]])
+            found[id(piece)] = (id(pieces[waiting[-1]]) if waiting else 0, says)
+            waiting.append(i)
+        elif piece.kind == "close" and (not waiting or pairs[waiting.pop()] != i) or piece.kind == "open":
+            return None
+    return None if waiting else found
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:

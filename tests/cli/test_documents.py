@@ -74,11 +74,23 @@ def test_the_format_that_is_given_counts(run: Run) -> None:
     assert run.batches == [(["y"], [[]])]
 
 
-def test_what_could_not_be_put_in_place_is_said(run: Run) -> None:
-    run.outputs = {"A <b>b</b> c": "甲 <b>乙"}
-    assert run(("a.html", "\n<p>A <b>b</b> c</p>")) == {documents.BROKEN}
-    assert run.warnings == ["a.html line 2: the translation broke the markup; left out: <b> </b>"]
-    assert run.text == "\n<p>甲 乙</p>"
+@pytest.mark.parametrize(
+    "torn",
+    ["甲 <b>乙", "甲 乙", "</b>甲<b> 乙", "甲 <b></b> 乙", "<b>甲</b> <b>乙</b>"],
+    ids=["not closed", "lost", "disorder", "nothing inside", "twice"],
+)
+def test_where_the_marks_are_torn_the_parts_between_them_are_translated(run: Run, torn: str) -> None:
+    run.outputs = {"A <b>b</b> c": torn, "A": "甲", "b": "乙", "c": "丙"}
+    assert run(("a.html", "\n<p>A <b>b</b> c</p>")) == set()
+    assert run.text == "\n<p>甲 <b>乙</b> 丙</p>"
+    assert run.notes == ["a.html line 2: 甲 <b>乙</b> 丙"]
+
+
+def test_marks_that_are_nested_otherwise_are_torn(run: Run) -> None:
+    run.outputs = {"A <a>b</a> c <i>d</i>": "甲 <a>乙 <i>丁</i></a> 丙"}
+    run(("a.html", "<p>A <a>b</a> c <i>d</i></p>"))
+    assert run.text == "<p>A <a>b</a> c <i>d</i></p>"
+    assert len(run.batches) == 2
 
 
 def test_a_long_document_is_translated_in_batches_and_comes_back_as_it_was(run: Run) -> None:
