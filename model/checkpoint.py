@@ -396,6 +396,8 @@ def _reading(path: Path) -> Iterator[None]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     with _reading(path):
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise CheckpointError(f"{path} is no file")
         content = path.read_bytes()
     try:
         values = json.loads(content.decode("utf-8"))
@@ -469,9 +471,13 @@ def save_checkpoint(
     return path
 
 
-def save_foreign(checkpoint: Checkpoint, path: str | os.PathLike[str], *, dtype: str = "float16") -> Path:
+def save_foreign(checkpoint: Checkpoint, path: str | os.PathLike[str], *, dtype: str | None = None) -> Path:
     """Writes a checkpoint, of a foreign format above all, in our own, as `save_checkpoint` does; a shortlist is left out.
-    Returns the folder, which `load_checkpoint` reads like any other."""
+    Returns the folder, which `load_checkpoint` reads like any other. Without `dtype` the weights are float16 if that
+    changes none of them, else float32, so that it gives the same as the original."""
+    if dtype is None:
+        exact = all(_is_exact(tensor) for tensor in checkpoint.tensors.values())
+        dtype = "float16" if exact else "float32"
     source, target = checkpoint.tokenizer, checkpoint.target_tokenizer
     name = checkpoint.config.name or checkpoint.path.name
     return save_checkpoint(
@@ -493,6 +499,15 @@ def write_manifest(folder: str | os.PathLike[str]) -> None:
     files = {name: {"bytes": sizes[name], "sha256": _sha256(folder / name)} for name in checked}
     manifest = {"files": files, "total_bytes": sum(sizes.values())}
     _write(folder / MANIFEST, (json.dumps(manifest, indent=2) + "\n").encode())
+
+
+def _is_exact(tensor: Any) -> bool:
+    """Whether float16 holds all the values of a tensor as they are."""
+    import numpy as np
+
+    values = np.asarray(tensor)
+    with np.errstate(over="ignore"):
+        return values.dtype == np.float16 or bool((values.astype(np.float16) == values).all())
 
 
 def _array(name: str, tensor: Any, dtype: str) -> np.ndarray[Any, Any]:

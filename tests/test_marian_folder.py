@@ -486,6 +486,8 @@ def test_a_real_model_in_our_format(tmp_path: Path) -> None:
     folder = save_foreign(there, tmp_path / "mine")
     assert json.loads((folder / "config.json").read_text())["tasks"]["translate:pt"]["source"] == "en"
     assert not list(folder.glob("*.bin"))
+    saved = load_checkpoint(folder).tensors
+    assert all((np.asarray(saved[name]) == np.asarray(tensor)).all() for name, tensor in there.tensors.items())
     assert [r.text for r in Translator(folder).translate([ENGLISH, "I love NLP"])] == [PORTUGUESE, "Eu amo NLP"]
     assert load_transformer(load_checkpoint(folder)).config == there.config.model
     with pytest.raises(UsageError, match="has no shortlist"):
