@@ -9,16 +9,17 @@ from __future__ import annotations
 from . import interrupt  # first: from here on Ctrl-C is silent
 
 # isort: split
+import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..model.errors import TxError, UsageError
-from . import app_evaluate, app_models, parser, process, user_settings
+from . import app_about, app_bench, app_evaluate, app_models, parser, process, user_settings
 from . import options as o
 from .text_io import ExitStatus, complain
 
@@ -45,24 +46,16 @@ app = parser.group(
       tx show-attention "I love NLP"
       tx evaluate translate dev.tsv
       tx models list
+      tx bench
       tx help streams
     """
 )
 app.add_typer(app_evaluate.app, name="evaluate")
 app.add_typer(app_models.app, name="models")
-config = parser.group(
-    """Shows what the configuration file and the environment set.
-
-    \b
-    Examples:
-      tx config show
-      tx config path
-
-    tx help config says what may stand in the file.
-    """
-)
-app.add_typer(config, name="config")
-config.callback()(parser.help_if_alone)
+app.command("bench", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)(app_bench.bench)
+app.add_typer(app_about.config, name="config")
+app.command("help", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)(app_about.help_on)
+app.command("completion", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)(app_about.completion)
 
 
 @app.callback()
@@ -81,6 +74,7 @@ def translate(
     text: o.TextArgument = None,
     files: o.InputFiles = None,
     output: o.OutputOrFolder = None,
+    resume: o.Resume = None,
     suffix: o.Suffix = None,
     in_place: o.InPlace = False,
     format: o.Format = None,
@@ -92,6 +86,7 @@ def translate(
     beam: o.Beam = None,
     shortlist: o.Shortlist = False,
     batch_size: o.BatchSize = None,
+    max_memory: o.MaxMemory = None,
     glossary: o.GlossaryFile = None,
     n_best: o.NBest = None,
     as_json: o.Json = False,
@@ -102,8 +97,10 @@ def translate(
     no_progress: o.NoProgress = False,
     encoding: o.Encoding = "utf-8",
     threads: o.Threads = None,
+    jobs: o.Jobs = None,
     device: o.Device = "cpu",
     engine: o.Engine = "auto",
+    precision: o.Precision = "auto",
     debug: o.Debug = False,
 ) -> int:
     """Translates text, files or the standard input.
@@ -132,14 +129,17 @@ def translate(
     between words, source-translation from 0 (0-0 1-2). With --n-best there are up to N lines for a line, best first, each
     with its score. Blank lines stay as they are, one for one.
 
+    For a long run there are --jobs, --resume and --max-memory: tx help long-runs.
+
     \b
-    What --json may say of a line in "flags" (the first five are warnings too, and
+    What --json may say of a line in "flags" (the first six are warnings too, and
     for all of these but split the exit code is 3 with --strict):
       split   too long for the model at once; translated in parts
       cut     the translation reached the length limit; its end may be missing
       looped  the translation repeated itself; the repetition was removed
       lost    a number, an address, a placeholder or a term is missing, or changed
-      untranslated  it came out as it went in, or not in the language asked for
+      invented  the translation has a number that is not in the text
+      untranslated  it, or a word of it, is not in the language asked for
       copied  nothing to translate: blank, no letters, or already in the language
     """
     from . import commands
@@ -148,6 +148,7 @@ def translate(
         list(text or ()),
         list(files or ()),
         output,
+        resume=resume,
         suffix=suffix,
         in_place=in_place,
         format=format,
@@ -159,6 +160,7 @@ def translate(
         beam=beam,
         shortlist=shortlist,
         batch_size=batch_size,
+        max_memory=max_memory,
         glossary=glossary,
         n_best=n_best,
         as_json=as_json,
@@ -169,8 +171,10 @@ def translate(
         no_progress=no_progress,
         encoding=encoding,
         threads=threads,
+        jobs=jobs,
         device=device,
         engine=engine,
+        precision=precision,
     )
 
 
@@ -441,65 +445,6 @@ def show_attention(
     )
 
 
-@config.command("show", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
-def config_show(as_json: o.Json = False, debug: o.Debug = False) -> int:
-    """Lists every setting, its value, and where that comes from.
-
-    \b
-    Examples:
-      tx config show
-
-    The default, the configuration file with its line, or a variable of the environment. Those for one command only have
-    its name before them.
-    """
-    from . import show_config
-
-    return show_config.show(typer.main.get_command(app), as_json=as_json)
-
-
-@config.command("path", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
-def config_path(debug: o.Debug = False) -> int:
-    """Prints where the configuration file is, or would be.
-
-    \b
-    Examples:
-      ${EDITOR:-vi} "$(tx config path)"
-    """
-    from . import show_config
-
-    return show_config.path()
-
-
-@app.command("help", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
-def help_on(topic: o.Topic = None, debug: o.Debug = False) -> int:
-    """Says more about a topic or a command.
-
-    \b
-    Examples:
-      tx help
-      tx help streams
-      tx help evaluate qa
-    """
-    from . import help_topics
-
-    return help_topics.show(list(topic or ()), typer.main.get_command(app), _program())
-
-
-@app.command(cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
-def completion(shell: o.Shell, debug: o.Debug = False) -> int:
-    """Prints what makes a shell complete tx: bash, zsh or fish.
-
-    \b
-    Examples:
-      eval "$(tx completion bash)"     # in ~/.bashrc
-      eval "$(tx completion zsh)"      # in ~/.zshrc, after compinit
-      tx completion fish > ~/.config/fish/completions/tx.fish
-    """
-    from . import completion as command
-
-    return command.show(shell, _program())
-
-
 def _program() -> str:
     """The name by which tx was called."""
     name = Path(sys.argv[0]).stem
@@ -515,9 +460,15 @@ def _path(arguments: Sequence[str]) -> list[str]:
     return next((words[:n] for n in (2, 1) if ".".join(words[:n]) in user_settings.OPTIONS), [])
 
 
+@functools.cache
+def command_tree() -> Any:
+    """All commands, as typer runs them; to make them of the functions above takes longer than most of them."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """The exit status of the command that typer finds in `arguments`."""
-    command = typer.main.get_command(app)
+    command = command_tree()
     name = _program()
     if f"_{name}_COMPLETE".replace("-", "_").upper() in os.environ:
         try:
@@ -527,17 +478,22 @@ def run(arguments: Sequence[str]) -> int:
     path = _path(arguments)
     found = user_settings.read(user_settings.config_path(os.environ)) if path else []
     settings = user_settings.without_opposites(user_settings.for_command(found, ".".join(path)), arguments)
+
+    def start(settings: Mapping[str, user_settings.Setting]) -> int:
+        try:
+            said = parser.defaults(command, path, settings)
+            with command.make_context(name, list(arguments), default_map=said) as context:
+                return int(command.invoke(context) or ExitStatus.OK)
+        except typer.Exit as request:
+            return int(request.exit_code)
+        except parser.ParserError as error:
+            complain(parser.describe(error, name, arguments))
+            return ExitStatus.USAGE
+
     try:
-        said = parser.defaults(command, path, settings)
-        with command.make_context(name, list(arguments), default_map=said) as context:
-            return int(command.invoke(context) or ExitStatus.OK)
-    except typer.Exit as request:
-        return int(request.exit_code)
-    except parser.ParserError as error:
-        complain(parser.describe(error, name, arguments))
-        return ExitStatus.USAGE
+        return start(settings)
     except TxError as error:
-        raise user_settings.blamed(error, settings, arguments) or error from None
+        return user_settings.again(error, start, settings, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import options as o
 from . import parser
 
@@ -16,6 +18,13 @@ app = parser.group(
     """
 )
 app.callback()(parser.help_if_alone)
+
+
+def _measure(name: str, options: dict[str, Any]) -> int:
+    """Calls the function of that name in module evaluate; its keywords are what the options are called here."""
+    from . import evaluate
+
+    return int(getattr(evaluate, name)(**{key: value for key, value in options.items() if key != "debug"}))
 
 
 @app.command("translate", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
@@ -42,21 +51,7 @@ def evaluate_translate(
       tx evaluate translate dev.tsv
       tx evaluate translate dev.tsv --from en --to zh --limit 200
     """
-    from . import evaluate
-
-    return evaluate.translate(
-        path,
-        source=source,
-        target=target,
-        model=model,
-        beam=beam,
-        batch_size=batch_size,
-        limit=limit,
-        as_json=as_json,
-        threads=threads,
-        device=device,
-        engine=engine,
-    )
+    return _measure("translate", locals())
 
 
 @app.command("summarize", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
@@ -85,21 +80,7 @@ def evaluate_summarize(
       tx evaluate summarize articles.jsonl
       tx evaluate summarize articles.jsonl.gz --extract --words 40 --json
     """
-    from . import evaluate
-
-    return evaluate.summarize(
-        path,
-        words=words,
-        sentences=sentences,
-        extract=extract,
-        rewrite=rewrite,
-        model=model,
-        limit=limit,
-        as_json=as_json,
-        threads=threads,
-        device=device,
-        engine=engine,
-    )
+    return _measure("summarize", locals())
 
 
 @app.command("qa", cls=parser.Command, epilog=parser.EXIT_CODES_PLAIN)
@@ -127,16 +108,4 @@ def evaluate_qa(
       tx evaluate qa questions.jsonl.gz --threshold 0 --json
       tx evaluate qa questions.jsonl --among 3000 --limit 200
     """
-    from . import evaluate
-
-    return evaluate.qa(
-        path,
-        threshold=threshold,
-        among=among,
-        model=model,
-        limit=limit,
-        as_json=as_json,
-        threads=threads,
-        device=device,
-        engine=engine,
-    )
+    return _measure("qa", locals())

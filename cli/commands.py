@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model.errors import UsageError
-from .text_io import (
-    DEVICES,
-    ENGINES,
-    LONGEST_LINE,
-    ExitStatus,
-    Line,
-    Output,
-    Source,
-    check_encoding,
-    complain,
-    is_full,
-    open_sources,
-)
+from .lines import Report, Task, Work, as_text_line
+from .text_io import DEVICES, ENGINES, PRECISIONS, ExitStatus, Output, check_encoding, complain, open_sources
 
 if TYPE_CHECKING:
     from ..model.pipeline import Translator
     from ..model.results import Translation
-    from .forms import Form
-    from .progress import Progress
+    from ..model.runtime import Runtime
+    from .lines import Form
+    from .resume import Resumable
 
 LOOK_AHEAD = 256  # most lines that are translated together when they are there already; where so many are, more follow
 BATCH_SIZE = 32
 PLAIN = ("", ".txt")  # endings of files that are plain lines; what others are, model/formats knows
+# What `resume` compares: what the translator is asked under the names of the options, but for what changes no text.
+NAMES = {"source": "from", "target": "to", "beam_size": "beam", "n_best": "n-best"}
+NOT_OF_TEXT = {"batch_size", "max_memory", "glossary"}
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 SHORT_HELP = """\
 usage: tx translate [TEXT]... [-i FILE]... [-o FILE] [options]
@@ -44,16 +37,6 @@ usage: tx translate [TEXT]... [-i FILE]... [-o FILE] [options]
 tx translate --help says more.
 """
 
-WARNINGS = {
-    "split": "longer than the model takes at once; translated in parts",
-    "cut": "the translation reached the length limit and was cut",
-    "looped": "the translation repeated itself; the repetition was removed",
-    "lost": "a number, an address or a placeholder is missing in the translation, or changed",
-    "untranslated": "it came out as it went in, or not in the language that was asked for",
-}
-# flags that mean that something may be missing or wrong: exit status 3 under --strict
-LOSSES = {"cut", "looped", "lost", "untranslated"}
-
 
 def whole_number(option: str, value: str | None, low: int, high: int) -> int | None:
     """The value of a numeric option, None where it was not given. Raises UsageError outside low … high."""
@@ -62,6 +45,36 @@ def whole_number(option: str, value: str | None, low: int, high: int) -> int | N
     if value.isascii() and value.isdigit() and low <= int(value[:10]) <= high and len(value) <= 10:
         return int(value)
     raise UsageError(f"{option} needs a whole number from {low} to {high}, not {value!r}")
+
+
+def size(option: str, value: str | None) -> int | None:
+    """The bytes that an option says: a number, and K, M or G for powers of 1024. Raises UsageError for anything else."""
+    if value is None:
+        return None
+    digits = value.upper().removesuffix("B").removesuffix("I").rstrip("KMGT")
+    unit = value.upper()[len(digits) :].removesuffix("B").removesuffix("I")
+    if digits.replace(".", "", 1).isdecimal() and digits.isascii() and len(digits) < 10 and unit in UNITS:
+        return int(float(digits) * UNITS[unit])
+    raise UsageError(f"{option} needs a size such as 500M or 2G, not {value!r}")
+
+
+def number_of(jobs: str | None) -> int:
+    """How many processes `--jobs` asks for; 1 where it is not given. Raises UsageError."""
+    count = 0 if jobs == "auto" else whole_number("--jobs", jobs, 0, 256)
+    if count is None or count == 1:
+        return 1
+    if not hasattr(os, "fork"):
+        raise UsageError("--jobs needs a system that can fork, such as Linux or macOS: leave it out here")
+    from ..model.threads import cores
+
+    return count or cores()
+
+
+def say_notes(runtime: Runtime, quiet: bool) -> None:
+    """Says what the files of a foreign model ask for and tx does not do, if they were read."""
+    checkpoint = vars(runtime).get("checkpoint")
+    for note in checkpoint.notes if checkpoint and not quiet else ():
+        complain(note, kind="note")
 
 
 def refuse_empty(**options: str | Sequence[str] | None) -> None:
@@ -90,7 +103,16 @@ def runtime_settings(device: str, threads: int | None, engine: str) -> dict[str,
     return {"device": device, "threads": threads, "engine": engine}
 
 
-def load_translator(model: str | None, device: str, threads: int | None, engine: str, **more: bool) -> Translator:
+def checked_precision(precision: str, engine: str) -> str:
+    """The value of `--precision`. Raises UsageError."""
+    if precision not in PRECISIONS:
+        raise UsageError(f"--precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+    if precision in ("bf16", "int8") and engine == "numpy":
+        raise UsageError(f"--engine numpy computes in fp32: leave it out for --precision {precision}")
+    return precision
+
+
+def load_translator(model: str | None, device: str, threads: int | None, engine: str, **more: Any) -> Translator:
     """Imports the pipeline and finds the model; `more` are further settings of a Runtime."""
     settings = runtime_settings(device, threads, engine)
     from ..model.pipeline import Translator
@@ -98,50 +120,12 @@ def load_translator(model: str | None, device: str, threads: int | None, engine:
     return Translator(model, **settings, **more)
 
 
-class Report:
-    """What was noticed about the lines of a run: said as a warning each, and at the end once what is no more than a note."""
-
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
-        self.incomplete = False  # whether something may be missing
-        self._lines = self._already = 0
-        self._language = ""
-
-    def line(self, place: str, result: Translation | None, part: int = 0) -> None:
-        """Counts a line and its result, None for a blank one; `part` is its number in a line that came in parts."""
-        self._lines += part < 2
-        if part == 1:
-            self._warn(f"{place} has more than {LONGEST_LINE} bytes; translated in parts")
-        if result is None:
-            return
-        self.incomplete = self.incomplete or not LOSSES.isdisjoint(result.flags)
-        for flag in result.flags:
-            if flag in WARNINGS:
-                self._warn(f"{place}: {WARNINGS[flag]}")
-        if "copied" in result.flags and result.source_language == result.target_language:
-            self._already += any(map(str.isalpha, result.source))
-            self._language = result.target_language
-
-    def broken(self, problem: str) -> None:
-        """Counts what of a document could not be read, or not be put in its place."""
-        self.incomplete = True
-        self._warn(problem)
-
-    def end(self) -> None:
-        if self._already and not self.quiet:
-            which = f"{self._already} of {self._lines} lines" if self._lines > 1 else "the text"
-            complain(f"left as it is, for it is in the target language ({self._language}): {which}", kind="note")
-
-    def _warn(self, message: str) -> None:
-        if not self.quiet:
-            complain(message, kind="warning")
-
-
 def translate(
     texts: Sequence[str],
     files: Sequence[str],
     output: str | None,
     *,
+    resume: str | None,
     suffix: str | None,
     in_place: bool,
     format: str | None,
@@ -153,6 +137,7 @@ def translate(
     beam: str | None,
     shortlist: bool,
     batch_size: str | None,
+    max_memory: str | None,
     glossary: str | None,
     n_best: str | None,
     as_json: bool,
@@ -163,14 +148,16 @@ def translate(
     no_progress: bool,
     encoding: str,
     threads: str | None,
+    jobs: str | None,
     device: str,
     engine: str,
+    precision: str,
 ) -> ExitStatus:
     """`tx translate`: one line out for one line in. Numbers come as the user wrote them and are checked here."""
     if texts and files:
         raise UsageError("give TEXT or -i FILE, not both")
     refuse_empty(**{"input": files, "output": output, "suffix": suffix, "format": format, "field": fields})
-    refuse_empty(**{"from": source, "to": target, "model": model, "glossary": glossary})
+    refuse_empty(**{"from": source, "to": target, "model": model, "glossary": glossary, "resume": resume})
     on_terminal = sys.stdin is not None and sys.stdin.isatty()
     apart = in_place or suffix is not None or (bool(files) and output is not None and _is_folder(output))
     if not texts and not files and on_terminal and not apart:
@@ -178,11 +165,17 @@ def translate(
         return ExitStatus.USAGE
     beam_size = whole_number("--beam", beam, 1, 64)
     rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
+    cap = size("--max-memory", max_memory)
     n_threads = whole_number("--threads", threads, 1, 1024)
+    processes = number_of(jobs)
     several = whole_number("--n-best", n_best, 1, 64)
     encoding = check_encoding(encoding)
     if in_place and (as_json or with_score or several or align):
         raise UsageError("--in-place keeps the text of each file: leave out --json, --score, --n-best and --align")
+    if resume is not None and (output is not None or apart or resume == "-" or _is_folder(resume)):
+        raise UsageError(
+            "--resume FILE says where results go: leave out -o, --suffix and --in-place, and name one file"
+        )
     if several and align and not as_json:
         raise UsageError("--align with --n-best needs --json: the words of the best translation are aligned")
     report = Report(quiet)
@@ -202,6 +195,7 @@ def translate(
     if format is not None or fields or any(os.path.splitext(path)[1] not in PLAIN for path in files):
         from .formats import choose
 
+        by_line["--resume"] = resume is not None  # a document is written when all of it is translated
         formats = choose(files, format, fields, [option for option, given in by_line.items() if given])
     asked: dict[str, Any] = {"source": source, "target": target, "beam_size": beam_size, "batch_size": rows}
     if glossary is not None:
@@ -217,25 +211,53 @@ def translate(
             pairs = many_files.plan(files, output, suffix, in_place)
         else:
             sources = open_sources(texts, files)
-            out = stack.enter_context(Output(output))
-        settings = {"shortlist": True} if shortlist else {}
+            out = stack.enter_context(Output(output)) if resume is None else None
+        settings: dict[str, Any] = ({"shortlist": True} if shortlist else {}) | ({"max_memory": cap} if cap else {})
+        if precision != "auto":
+            settings["precision"] = checked_precision(precision, engine)
         translator = load_translator(model, device, n_threads, engine, **settings)
         translator.translate([], source=source, target=target)  # an unknown language fails before anything is read
         if not apart and on_terminal and not quiet and any(s.name == "stdin" for s in sources):
             complain("reading lines from the terminal; Ctrl-D ends", kind="note")
+
+        resumed: Resumable | None = None
+        if resume is not None:
+            from .resume import Resumable, digest_of
+
+            said = {**asked, **settings, "format": format, "encoding": encoding, "engine": engine, "device": device}
+            of_text = {f"--{NAMES.get(name, name)}": value for name, value in said.items() if name not in NOT_OF_TEXT}
+            of_text |= by_line | {
+                "model": digest_of(translator.path),
+                "glossary": glossary and digest_of(Path(glossary)),
+            }
+            resumed = Resumable(resume, of_text)
+            stack.enter_context(resumed)
+            report.resume(resumed.report)
+
+        def ask(task: Task) -> list[Translation]:
+            return translator.translate(task[0], **task[1], **asked) if task[0] else []
+
+        workers = None
+        if processes > 1 and not (texts and "-" not in texts):
+            from .jobs import Workers
+
+            translator.runtime.prepare(processes)
+            workers = stack.enter_context(Workers(ask, processes, translator.runtime.begin))
         bar = None
-        if not (quiet or no_progress or texts) and _shows_progress(apart or output is not None):
+        if not (quiet or no_progress or texts) and _shows_progress(apart or (output or resume) is not None):
             from . import progress
 
             read = [path for path, _ in pairs] if apart else [s.stream.fileno() for s in sources]
             bar = stack.enter_context(progress.Progress(progress.size_of(read)))
         most = max(LOOK_AHEAD, rows)
-        work = Work(translator, asked, form, report, encoding, most, bar, formats, fields, paragraph)
+        terms = asked.get("glossary")
+        work = Work(ask, workers, form, report, encoding, most, bar, formats, fields, target, paragraph, resumed, terms)
         if apart:
             failed = many_files.each(pairs, work.translate)
-        else:
-            work.translate(sources, out)
+        elif goes_to := resumed or out:
+            work.translate(sources, goes_to)
     report.end()
+    say_notes(translator.runtime, quiet)
     return ExitStatus.FAILED if failed else ExitStatus.INCOMPLETE if strict and report.incomplete else ExitStatus.OK
 
 
@@ -250,87 +272,3 @@ def _shows_progress(into_file: bool) -> bool:
         return False
     reads_terminal = sys.stdin is not None and sys.stdin.isatty()
     return not reads_terminal and (into_file or sys.stdout is None or not sys.stdout.isatty())
-
-
-@dataclass
-class Work:
-    """Sources to translations: what the translator is asked, what is written, who is told."""
-
-    translator: Translator
-    asked: dict[str, Any]  # what every call of Translator.translate is given
-    form: Form
-    report: Report
-    encoding: str
-    most: int  # lines in a batch
-    bar: Progress | None
-    format: Callable[[str], str] | None  # of a source, by its name; None: all are plain lines
-    fields: Sequence[str]
-    paragraph: bool  # whether wrapped lines are joined
-
-    def translate(self, sources: Sequence[Source], out: Output) -> None:
-        """Writes the translation of each source, in order."""
-        for source in sources:
-            kind = self.format(source.name) if self.format else "text"
-            if kind == "text":
-                self._lines(source, out)
-            else:
-                self._document(source, out, kind)
-
-    def _lines(self, source: Source, out: Output) -> None:
-        """For each line, or each paragraph, one line."""
-        batches = source.batches(self.encoding, self.most)
-        if self.paragraph:
-            from .paragraphs import joined
-
-            batches = joined(batches)
-        between = "" if out.ended else "\n"  # the last line of a file may lack its end, and another file may follow
-        for lines in batches:
-            results = self._results(lines)
-            written = "".join(self.form(line, result) for line, result in zip(lines, results, strict=True))
-            out.write(between + written)
-            between = ""
-            gc.enable()  # all is loaded
-            for line, result in zip(lines, results, strict=True):
-                self.report.line(line.place, result, line.part)
-            if self.bar:
-                size = sum(len((line.text + line.end).encode(self.encoding, "replace")) for line in lines)
-                self.bar.add(sum(line.part < 2 for line in lines), size)
-
-    def _results(self, lines: Sequence[Line]) -> list[Translation | None]:
-        """One result for each line, None for a blank one: a model asked about nothing would make something up."""
-        texts = [line.text.strip() for line in lines]
-        asked = [text for text in texts if text]
-        more = is_full(lines, self.most)
-        answers = iter(self.translator.translate(asked, more=more, **self.asked) if asked else ())
-        return [next(answers) if text else None for text in texts]
-
-    def _document(self, source: Source, out: Output, kind: str) -> None:
-        from . import documents
-
-        if not out.ended:
-            out.write("\n")
-        documents.run(
-            [source],
-            out,
-            format=kind,
-            fields=self.fields,
-            target=self.asked["target"],
-            encoding=self.encoding,
-            translate=lambda texts, kept: self.translator.translate(texts, protected=kept, **self.asked),
-            note=self.report.line,
-            warn=self.report.broken,
-            done=lambda units: self.bar.add(units, 0) if self.bar else None,
-        )
-
-
-def as_text(line: Line, translation: str | None) -> str:
-    """The translation on one line, with the line's own spaces before and after it; None is that of a blank line."""
-    if translation is None:
-        return line.text
-    core = line.text.strip()
-    start = line.text.index(core)
-    return line.text[:start] + translation.replace("\r\n", " ").replace("\n", " ") + line.text[start + len(core) :]
-
-
-def as_text_line(line: Line, result: Translation | None) -> str:
-    return as_text(line, result.text if result else None) + line.end

@@ -29,6 +29,7 @@ VALUED = {
     "--input": "files",
     "-o": "output",
     "--output": "output",
+    "--resume": "resume",
     "--suffix": "suffix",
     "--format": "format",
     "--field": "fields",
@@ -37,15 +38,18 @@ VALUED = {
     "--model": "model",
     "--beam": "beam",
     "--batch-size": "batch_size",
+    "--max-memory": "max_memory",
     "--glossary": "glossary",
     "--n-best": "n_best",
     "--encoding": "encoding",
     "--threads": "threads",
+    "--jobs": "jobs",
     "--device": "device",
     "--engine": "engine",
+    "--precision": "precision",
 }
 REPEATED = {"files", "fields"}  # every value counts, not the last
-DEFAULTS = {"encoding": "utf-8", "device": "cpu", "engine": "auto"}  # None for the others
+DEFAULTS = {"encoding": "utf-8", "device": "cpu", "engine": "auto", "precision": "auto"}  # None for the others
 # of the environment: they come before the default
 VARIABLES = {"model": "TX_MODEL", "threads": "TX_THREADS", "device": "TX_DEVICE", "engine": "TX_ENGINE"}
 COMPLETION = {"_TX_COMPLETE", "_TX_NLP_COMPLETE"}  # set where a shell asks for completions

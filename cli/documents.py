@@ -12,13 +12,16 @@ from ..model.results import Translation
 from .text_io import Output, Source, read_whole
 
 if TYPE_CHECKING:
-    from ..model.formats.document import Document
+    from ..model.formats.document import Document, Unit
+    from ..model.glossary import Glossary
 
 BATCH = 256  # units that are translated together
 BROKEN = "markup"  # flag of a document that could not be put together, or not be read, as it should
 
 Spans = Sequence[tuple[int, int]]
-Translate = Callable[[list[str], list[Spans]], Sequence[Translation]]  # texts, and what must be kept in each
+Batch = tuple[list[str], list[Spans]]  # texts, and what must be kept in each
+Translate = Callable[[list[str], list[Spans]], Sequence[Translation]]
+TranslateAll = Callable[[Sequence[Batch]], Sequence[Sequence[Translation]]]  # of each batch, in order
 
 
 def format_of(source: str, given: str | None) -> str:
@@ -40,13 +43,16 @@ def run(
     note: Callable[[str, Translation], None],
     warn: Callable[[str], None],
     done: Callable[[int], None] = lambda units: None,
+    translate_all: TranslateAll | None = None,
+    glossary: Glossary | None = None,
 ) -> set[str]:
     """Writes each source, a document of the given `format` (or of that of its name's ending), with its units translated.
 
     `note` is called with the place of each unit ("a.md line 7") and its translation, `warn` with what could not be read or
-    put in place, `done` with how many units more are translated. Returns the flags of all translations, and BROKEN where
-    `warn` was called. A document is written when all of it is translated. Raises InputError for what is not of its format,
-    UsageError for fields that it has not, TxError where libraries are missing.
+    put in place, `done` with how many units more are translated. `translate_all` does what `translate` does, but for all
+    batches of a document at once; terms of the `glossary` stay in their links and the like. Returns the flags of all
+    translations, and BROKEN where `warn` was called. A document is written when all of it is translated. Raises InputError
+    for what is not of its format, UsageError for fields that it has not, TxError where libraries are missing.
     """
     from ..model.formats import parse
 
@@ -58,7 +64,7 @@ def run(
             document = parse(name, text, fields=fields, target=target)
         except (InputError, UsageError) as error:
             raise type(error)(f"{source.name}: {error}") from None
-        results = _translated(document, translate, done)
+        results = _translated(document, translate, translate_all, done, glossary)
         for line, result in zip(document.lines, results, strict=True):
             note(f"{source.name} line {line}", result)
             flags.update(result.flags)
@@ -69,14 +75,27 @@ def run(
     return flags
 
 
-def _translated(document: Document, translate: Translate, done: Callable[[int], None]) -> list[Translation]:
-    """A translation of each unit. Where the marks in it came out in disorder, the parts between them are translated each by
-    itself: a worse sentence, but sound markup."""
+def _translated(
+    document: Document,
+    translate: Translate,
+    translate_all: TranslateAll | None,
+    done: Callable[[int], None],
+    glossary: Glossary | None,
+) -> list[Translation]:
+    """A translation of each unit. Where the marks in it came out in disorder, or a term left those around it, the parts
+    between them are translated each by itself: a worse sentence, but sound markup."""
+
+    def fits(unit: Unit, found: Translation) -> bool:
+        terms = glossary.find(unit.text, found.source_language, found.target_language) if glossary else ()
+        return unit.fits(found.text, terms)
+
+    batches = [document.units[start : start + BATCH] for start in range(0, len(document.units), BATCH)]
+    asked: list[Batch] = [([unit.text for unit in units], [unit.protected for unit in units]) for units in batches]
+    answers = translate_all(asked) if translate_all else (translate(*batch) for batch in asked)
     results: list[Translation] = []
-    for start in range(0, len(document.texts), BATCH):
-        units = document.units[start : start + BATCH]
-        found = list(translate([unit.text for unit in units], [unit.protected for unit in units]))
-        torn = [i for i, unit in enumerate(units) if not unit.fits(found[i].text)]
+    for units, answer in zip(batches, answers, strict=True):
+        found = list(answer)
+        torn = [i for i, unit in enumerate(units) if not fits(unit, found[i])]
         runs = [run for i in torn for run in units[i].runs()]
         waiting = iter(translate(runs, [[]] * len(runs)) if runs else ())
         for i in torn:

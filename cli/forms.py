@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .commands import as_text
+from .lines import as_text
 
 if TYPE_CHECKING:
     from ..model.results import Alignment, Translation
@@ -35,7 +35,7 @@ def json_lines(source: str | None, target: str | None) -> Form:
                 {"translation": as_text(line, text), "score": _number(score)} for text, score in result.alternatives
             ]
         if result and result.alignment:
-            record["alignment"] = _alignment(result, result.alignment, len(line.text) - len(line.text.lstrip()))
+            record["alignment"] = _alignment(result.alignment, len(line.text) - len(line.text.lstrip()))
         return json.dumps(record, ensure_ascii=False) + "\n"
 
     return form
@@ -60,18 +60,12 @@ def columns(with_score: bool, n_best: int | None, align: bool) -> Form:
     return form
 
 
-def _alignment(result: Translation, found: Alignment, indent: int) -> dict[str, Any]:
+def _alignment(found: Alignment, indent: int) -> dict[str, Any]:
     """Words as [start, end] in the line and its translation, both of which begin with `indent` spaces; links as pairs of
     their numbers."""
-
-    def places(words: Sequence[tuple[int, int]], text: str) -> list[list[int]]:
-        starts = [end - len(text[start:end].lstrip()) for start, end in words]
-        ends = [start + len(text[start:end].rstrip()) for start, end in words]
-        return [[start + indent, end + indent] for start, end in zip(starts, ends, strict=True)]
-
     return {
-        "source_words": places(found.source_words, result.source),
-        "output_words": places(found.target_words, result.text),
+        "source_words": [[start + indent, end + indent] for start, end in found.source_words],
+        "output_words": [[start + indent, end + indent] for start, end in found.target_words],
         "links": [list(link) for link in found.links],
     }
 

@@ -32,12 +32,25 @@ A progress bar shows itself after a second on a terminal's standard error, if re
 
 Ctrl-C and SIGTERM end the command at once; the lines finished before are out. A reader that closes the pipe (head) ends it silently, with exit code 0.
 """,
+    "long-runs": """
+Three options of `tx translate` are for a corpus or a book. None of them changes the text of a line.
+
+    tx translate -i corpus.txt -o corpus.zh.txt --jobs auto
+    tx translate -i corpus.txt --resume corpus.zh.txt
+    tx translate -i corpus.txt -o corpus.zh.txt --max-memory 500M
+
+--jobs N has N processes translate, each a batch of lines at a time; what they write comes in the order of the lines. They share one copy of the weights in memory. auto is one for each core. Of a document (tx help formats) each process translates 256 paragraphs or the like at a time; of several files, one is read after the other. It needs a system that can fork: Linux, macOS, but not Windows. It is for the processor, not for --device cuda.
+
+--resume FILE writes there, as -o does, and if the run is interrupted, by Ctrl-C, an error or a power cut, the same command goes on where it was. Until it is complete FILE.part has the results, and FILE.resume says how far they go. It goes on only with the same model, the same options that matter to the text, and an input whose beginning is as it was; otherwise it says what is not, and leaves all as it is. The standard input has to be fed again from its beginning. It is for plain lines.
+
+--max-memory SIZE (500M, 2G) makes batches so small that all processes together should take no more than that. Where the model alone, or a single sentence, needs more, it says so and ends with exit code 1. Without it a batch takes a gigabyte at most, which only long lines with a wide beam or a large model come near.
+""",
     "formats": """
 `tx translate` of a file that is no plain text keeps all of it but the text. The format is that of its name's ending, or of --format.
 
     text      plain lines: one line out for one line in, as they come
     markdown  .md .markdown .mkd
-    html      .html .htm .xhtml; alt and title are translated too
+    html      .html .htm .xhtml
     srt, vtt  .srt .vtt, subtitles; a sentence across cues is one sentence
     po        .po .pot, gettext: fills what is empty, marked as fuzzy
     json, jsonl  .json .jsonl .ndjson, the values of --field NAME
@@ -48,6 +61,12 @@ Ctrl-C and SIGTERM end the command at once; the lines finished before are out. A
     curl -s https://example.org | tx translate --format html > page.html
     tx translate -i reviews.csv --field text --field title -o out.csv
 
+Markdown: code, addresses, formulas, front matter and comments stay; headings, paragraphs, items, cells, the texts of links and pictures are translated. Between marks like **bold**, ~~strike~~ and ==mark== stands in the translation what stood there in the text; a paragraph comes out on one line.
+
+HTML: translated are the texts, <title>, the content of <meta> that describes the page (description, keywords, og:title, twitter:description and the like), alt, title, placeholder, aria-label, aria-description, the value of buttons (<input type=submit, button, reset>), label of <option>. What stands in <code>, <kbd>, <samp>, <var>, <pre>, <textarea>, <script>, <style>, <svg>, or in an element with translate="no" or the class notranslate stays, and so do all other attributes. In a text that is translated, an entity such as &copy; or &#8212; becomes the character, &nbsp; a space; & and < are written as &amp; and &lt;.
+
+Subtitles: what one person says is never joined with what another says (lines with a dash, or a name and a colon), nor with [music] and the like.
+
 Such a document is read whole, and written when all of it is translated. Some formats need the extra: pip install "tx-transformer[formats]". --format text reads any file line by line.
 """,
     "exit-codes": """
@@ -57,7 +76,8 @@ Every command tells the shell:
     1    failed; one line on the standard error says what and where
     2    wrong usage: an option, its value, a language that the model lacks
     3    only with --strict: done, but something was cut, repeated itself, lost
-         a number or an address, was left untranslated, or was not read
+         a number or an address, has one that is not in the text, was left
+         untranslated, or was not read
     130  interrupted by Ctrl-C
     129, 143  asked to end by SIGHUP, SIGTERM
 
@@ -69,7 +89,7 @@ Lines that were finished before an error or a signal are out. --debug, or TX_DEB
     source, translation   with the spaces at the ends of the line
     from, to              language codes
     score                 mean log-probability a piece, 0 to -infinity (null)
-    flags                 what was noticed: split, cut, looped, lost,
+    flags                 what was noticed: split, cut, looped, lost, invented,
                           untranslated, copied (tx translate --help explains)
     alternatives          with --n-best: translation and score of each, the
                           first of them the translation itself
@@ -96,7 +116,7 @@ What you always want can stand in a file, whose keys are the long names of optio
 
 `tx config path` says where it is: $TX_CONFIG (empty for none), else $XDG_CONFIG_HOME/tx/config.toml, by default ~/.config/tx/config.toml. `tx config show` lists every setting, its value, and where that comes from.
 
-A flag on the command line comes before the environment (TX_MODEL, TX_THREADS, TX_ENGINE, TX_DEVICE, TX_COLOR), that before the file, and the file before the default. A flag that the file turned on, --no-NAME turns off: tx translate --no-json. A wrong key or value is an error with its line.
+A flag on the command line comes before the environment (TX_MODEL, TX_THREADS, TX_ENGINE, TX_DEVICE, TX_COLOR), that before the file, and the file before the default. What the file says of an option, --no-NAME leaves out: --no-json, --no-n-best (and --progress its no-progress). What does not go with the rest of a run (n-best with a web page) is left out too, with a note. A wrong key or value is an error with its line.
 """,
     "models": """
 A model is a name or a folder. "en-zh" comes with tx: English and Chinese, translation, summaries, answers, attention. Your own models lie in $XDG_DATA_HOME/tx/models (by default ~/.local/share/tx/models), each in a folder of its name.
@@ -146,7 +166,7 @@ def _command(names: Sequence[str], group: Any, program: str) -> str:
     for name in names:
         inner = getattr(command, "commands", {})
         if name not in inner:
-            known = [*inner, *(TOPICS if command is group else ())]
+            known = list(dict.fromkeys([*inner, *(TOPICS if command is group else ())]))
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
             raise UsageError(f"no help on {name!r}: {hint}")

@@ -6,11 +6,14 @@ from . import interrupt  # first: from here on Ctrl-C is silent
 
 # isort: split
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..model.errors import TxError
 from . import direct, process
+
+if TYPE_CHECKING:
+    from .user_settings import Setting
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,16 +30,22 @@ def _run(arguments: Sequence[str]) -> int:
         finally:
             interrupt.loaded()
         return app.run(arguments)
-    if not direct.has_configuration(os.environ):
-        return _translate(**options)
-    from . import user_settings
+    found: Mapping[str, Setting] = {}
+    if direct.has_configuration(os.environ):
+        from . import user_settings
 
-    settings = user_settings.for_command(user_settings.read(user_settings.config_path(os.environ)), "translate")
-    by_keyword = {(direct.FLAGS | direct.VALUED)[f"--{key}"]: setting.value for key, setting in settings.items()}
-    try:
+        found = user_settings.for_command(user_settings.read(user_settings.config_path(os.environ)), "translate")
+
+    def run(settings: Mapping[str, Setting]) -> int:
+        by_keyword = {(direct.FLAGS | direct.VALUED)[f"--{key}"]: setting.value for key, setting in settings.items()}
         return _translate(**(direct.parse(arguments, os.environ, by_keyword) or options))
+
+    try:
+        return run(found)
     except TxError as error:
-        raise user_settings.blamed(error, settings, arguments) or error from None
+        from . import user_settings
+
+        return user_settings.again(error, run, found, arguments)
 
 
 def _translate(debug: bool, **options: Any) -> int:

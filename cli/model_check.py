@@ -6,7 +6,7 @@ import gc
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..model.config import Task
+from ..model.config import AllPairs, Task
 from ..model.errors import CheckpointError
 from .model_words import Rows, plain, sentence_for
 from .models import name_of, open_model
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..model.runtime import Runtime
 
 TRIED = 3  # directions that `check` translates in
+TRIED_FIRST = (("en", "zh"), ("en", "fr"), ("en", "de"), ("zh", "en"))  # of the many that some models have
 QUESTION = ("Anna met Bob at the old bridge. They had tea there.", "Where did Anna meet Bob?")
 TEXT = "The old bridge was closed on Monday. It will open again in May, when the repairs are done."
 
@@ -37,7 +38,7 @@ def check(model: str) -> ExitStatus:
         files = (
             "as the manifest says" if own else f"{pulled} as the hub stated" if pulled else "no checksums to compare"
         )
-        out.write(Rows([("files", files)]).text())
+        out.write(Rows([("files", files), *(("note", plain(note)) for note in checkpoint.notes)]).text())
         tensors, values = _check_finite(checkpoint)
         out.write(Rows([("weights", f"{values:,} values in {tensors} tensors, all of them finite")]).text())
         gc.enable()
@@ -68,7 +69,7 @@ def _check_forward(runtime: Runtime) -> int:
 
     checkpoint = runtime.checkpoint
     config = checkpoint.config
-    task = next(iter(config.tasks.values()), Task())
+    task = next((task for _, task in _tried(config.tasks)), Task())
     source = [*task.src_prefix, *_fitting(checkpoint, task, sentence_for("en")), config.special.eos, *task.src_suffix]
     stepper: Any = runtime.stepper(len(source))
     with np.errstate(all="ignore"):  # what is no number is said below
@@ -89,10 +90,17 @@ def _fitting(checkpoint: Checkpoint, task: Task, text: str) -> list[int]:
 
 
 def _tried(tasks: Mapping[str, Task]) -> list[tuple[str, Task]]:
-    """A few directions, those from languages that there is a sentence in first, and everything else."""
-    directions = [(name, task) for name, task in tasks.items() if name.startswith("translate:")]
-    directions.sort(key=lambda item: not sentence_for(item[1].source))
-    return directions[:TRIED] + [(name, task) for name, task in tasks.items() if not name.startswith("translate:")]
+    """A few directions, those that most can judge first, then those from languages that there is a sentence in, and
+    everything else."""
+    from ..model.languages import pairs
+
+    directions = pairs(tasks)
+    first = [pair for pair in TRIED_FIRST if pair in directions]
+    others = sorted((pair for pair in directions if pair not in first), key=lambda pair: not sentence_for(pair[0]))
+    names = [directions[pair] for pair in (first + others)[:TRIED]]
+    if not isinstance(tasks, AllPairs):
+        names += [name for name in tasks if not name.startswith("translate:")]
+    return [(name, tasks[name]) for name in names]
 
 
 def _label(name: str, task: Task) -> str:

@@ -168,7 +168,7 @@ class Rows(NamedTuple):
     rows: Sequence[tuple[str, str]]
 
     def text(self) -> str:
-        return "".join(_filled(f"  {name.ljust(LABEL)}", text, LABEL + 2) for name, text in self.rows)
+        return "".join(_filled(f"  {name.ljust(LABEL - 1)} ", text, LABEL + 2) for name, text in self.rows)
 
 
 def paragraph(text: str, indent: int = 0) -> str:

@@ -46,6 +46,7 @@ def info(model: str, *, as_json: bool) -> ExitStatus:
         "fp32_bytes": 4 * sum(parts(config).values()),
         "sha256": _sha256(checkpoint),
         "configuration": checkpoint.config.to_json()["model"],
+        "notes": list(checkpoint.notes),
     }
     with Output(None) as out:
         out.write(_as_json(record) if as_json else _described(record, checkpoint))
@@ -65,6 +66,8 @@ def convert(source: str, target: str) -> ExitStatus:
 
     gc.enable()
     save_foreign(checkpoint, target)
+    for note in checkpoint.notes:
+        complain(note, kind="note")
     saved = _load(target)
     with Output(None) as out:
         n_values = sum(parts(saved.config.model).values())
@@ -240,6 +243,7 @@ def _described(record: Mapping[str, Any], checkpoint: Checkpoint) -> str:
                 ("on disk", megabytes(record["bytes"])),
                 ("licence", record["licence"] or "not said in its card"),
                 *(("sha256", f"{name} {digest}") for name, digest in record["sha256"].items()),
+                *(("note", plain(note)) for note in record["notes"]),
             ]
         ).text()
         + "\nArchitecture\n"

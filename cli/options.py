@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from . import process
-from .text_io import DEVICES, ENGINES
+from .text_io import DEVICES, ENGINES, PRECISIONS
 
 Text = str | None
 Texts = list[str] | None
@@ -89,6 +89,15 @@ Threads = Annotated[
         help="Processor threads (default: 1 for numpy, at most 4 for torch).",
     ),
 ]
+Jobs = Annotated[
+    Text,
+    typer.Option(
+        "--jobs",
+        metavar="N|auto",
+        help="Processes that share the work and one copy of the weights (auto: one a core; default: 1).",
+        autocompletion=lambda: ["auto"],
+    ),
+]
 Device = Annotated[
     str,
     typer.Option(
@@ -109,6 +118,15 @@ Engine = Annotated[
         autocompletion=lambda: list(ENGINES),
     ),
 ]
+Precision = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        metavar="NAME",
+        help="fp32, bf16 or int8 (faster with torch, and now and then another word), or auto (bf16 where the processor has it, else fp32).",
+        autocompletion=lambda: list(PRECISIONS),
+    ),
+]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No warnings, no notes.")]
 
 # of translate, some of others too
@@ -122,6 +140,10 @@ OutputOrFolder = Annotated[
         metavar="FILE|DIR",
         help="Write here; the file appears when it is complete. In a folder: a file for each FILE.",
     ),
+]
+Resume = Annotated[
+    Text,
+    typer.Option("--resume", metavar="FILE", help="Write here; if a run that did was interrupted, go on where it was."),
 ]
 Suffix = Annotated[
     Text, typer.Option("--suffix", metavar="TEXT", help="A file beside each FILE: a.txt gives a.zh.txt with .zh.")
@@ -145,8 +167,11 @@ Beam = Annotated[
 BatchSize = Annotated[
     Text, typer.Option("--batch-size", metavar="N", help="Segments computed at once, same result (default: 32).")
 ]
+MaxMemory = Annotated[
+    Text, typer.Option("--max-memory", metavar="SIZE", help="Take no more memory than this, as 500M or 2G.")
+]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit with 3 if anything was cut, looped, lost or left untranslated.")
+    bool, typer.Option("--strict", help="Exit with 3 if anything was cut, looped, lost, made up or left untranslated.")
 ]
 Format = Annotated[
     Text,
@@ -157,7 +182,9 @@ Format = Annotated[
 Field = Annotated[
     Texts, typer.Option("--field", metavar="NAME", help="What to translate of JSON and tables; may be repeated.")
 ]
-Paragraph = Annotated[bool, typer.Option("--paragraph", help="Join lines that were wrapped at some width.")]
+Paragraph = Annotated[
+    bool, typer.Option("--paragraph", help="Join lines that were wrapped at some width (of 30 columns or more).")
+]
 Shortlist = Annotated[
     bool, typer.Option("--shortlist", help="Only words that the model's shortlist gives; faster, if it has one.")
 ]
@@ -265,7 +292,7 @@ Scale = Annotated[
     typer.Option(
         "--scale",
         metavar="SCALE",
-        help="What is darkest: each row's largest (row; the default), the largest (global, log; log for a rollout).",
+        help="What is darkest: row (each row's largest; the default), global or log (the largest of all).",
     ),
 ]
 Values = Annotated[bool, typer.Option("--values", help="Numbers in the cells.")]

@@ -11,7 +11,8 @@ from .text_io import Line
 def joined(batches: Iterable[list[Line]]) -> Iterator[list[Line]]:
     """The batches with each paragraph as one line, which has the place of its first line and the end of its last.
 
-    A batch holds the paragraphs that are known to be whole; the lines of the last one wait for those that follow."""
+    A batch holds the paragraphs that are known to be whole; the lines of the last one wait for those that follow. An empty
+    batch stays one."""
     from ..model.paragraphs import Unwrapper
 
     unwrapper = Unwrapper()
@@ -30,7 +31,7 @@ def joined(batches: Iterable[list[Line]]) -> Iterator[list[Line]]:
             else:
                 waiting.append(line)
                 ready += whole(unwrapper.push(line.text))
-        if ready:
+        if ready or not batch:
             yield ready
     last = list(whole(unwrapper.finish()))
     if last:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from . import user_settings
 from .text_io import ExitStatus
 from .user_settings import Setting
 
@@ -18,7 +21,7 @@ EXIT_CODES = (
 )
 EXIT_CODES_PLAIN = "Exit codes: 0 ok, 1 failed, 2 wrong usage, 130 interrupted, 143 terminated."
 HINT_DASH = 'a text that begins with "-" needs "--" before it: {} -- "-5 degrees"'
-WITHOUT_TEXT = {"evaluate", "models", "config", "help", "completion"}  # commands whose arguments are no texts
+WITHOUT_TEXT = {"evaluate", "models", "bench", "config", "help", "completion"}  # commands whose arguments are no texts
 
 # UsageError of the command-line parser, in whichever of its two homes (click, or typer's own copy) typer has it.
 ParserError: Any = typer.BadParameter.__base__
@@ -44,41 +47,59 @@ class _PlainParams:
                 param._runtime_param = _AsGiven()
             if param.param_type_name == "argument" and hasattr(param, "display_type_rich"):
                 param.display_type_rich = lambda ctx: None  # types of Python say nothing to a user
+            if param.name in ("install_completion", "show_completion"):
+                param.hidden = True  # `tx completion` is what people are told of
         return params
 
 
 class Command(_PlainParams, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuses a value attached to a short option: "-only you" is a text more often than the file "nly you". Takes out
-        each --no-NAME of a flag --NAME, and what the configuration file says of that."""
-        options = [param for param in self.get_params(ctx) if param.param_type_name == "option"]
-        flags = {name: option.name for option in options if option.is_flag for name in option.opts}
-        valued = {name for option in options if not option.is_flag for name in option.opts}
-        at = 0
-        while at < len(args) and args[at] != "--":
-            token = args[at]
-            at += 1
-            if token in valued:
-                at += 1  # its value, whatever that looks like
-            elif token.startswith("--no-") and token not in flags and (on := f"--{token[5:]}") in flags:
-                at -= 1
-                del args[at]
-                ctx.default_map = {k: v for k, v in (ctx.default_map or {}).items() if k != flags[on]}
-            elif token.startswith("-") and not token.startswith("--"):
-                for place, letter in enumerate(token[1:], 2):
-                    if f"-{letter}" in valued and token[place:]:
-                        message = f"-{letter} needs a space before its value; {HINT_DASH.format(ctx.command_path)}"
-                        raise ParserError(message, ctx=ctx)
-                    if f"-{letter}" not in flags:
-                        at += f"-{letter}" in valued
-                        break
-        return super().parse_args(ctx, args)
+        """Takes out what undoes an option, as --no-json does, with all that was said of that option before it, the
+        configuration file included. Refuses a value attached to a short option: "-only you" is a text more often than the
+        file "nly you"."""
+        options = {
+            name: param for param in self.get_params(ctx) if param.param_type_name == "option" for name in param.opts
+        }
+        undoing = user_settings.undoing(".".join(ctx.command_path.split()[1:]))
+        kept: list[tuple[Any, list[str]]] = []  # each option with its tokens; None with a token that is none
+        tokens = iter(args)
+        for token in tokens:
+            option = options.get(token.split("=")[0] if token.startswith("--") else _last(token, options, ctx))
+            if token == "--":
+                kept.append((None, [token, *tokens]))
+            elif token in undoing and token not in options:
+                undone = options[undoing[token]]
+                kept = [(param, found) for param, found in kept if param is not undone]
+                ctx.default_map = {k: v for k, v in (ctx.default_map or {}).items() if k != undone.name}
+            elif option is None or option.is_flag or "=" in token:
+                kept.append((option, [token]))
+            else:
+                kept.append((option, [token, *itertools.islice(tokens, 1)]))  # its value, whatever that looks like
+        try:
+            return super().parse_args(ctx, [token for _, found in kept for token in found])
+        except ParserError as error:
+            error.ctx = error.ctx or ctx  # not every one knows which command it is about
+            raise
+
+
+def _last(token: str, options: Mapping[str, Any], ctx: Any) -> str:
+    """The last of the short options that a token like "-qo" is, "" if it is no such token; the others of them are flags.
+    Raises ParserError for a value in the same token."""
+    if not token.startswith("-") or token == "-":
+        return ""
+    letters = token[1:]
+    while len(letters) > 1 and (option := options.get(f"-{letters[0]}")) is not None:
+        if not option.is_flag:
+            name = f"-{letters[0]}"
+            raise ParserError(f"{name} needs a space before its value; {HINT_DASH.format(ctx.command_path)}", ctx=ctx)
+        letters = letters[1:]
+    return f"-{letters[0]}"
 
 
 class Group(_PlainParams, TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """The commands in the order of app.py, those about tx itself last."""
-        return sorted(super().list_commands(ctx), key=lambda name: name in ("config", "help", "completion"))
+        return sorted(super().list_commands(ctx), key=lambda name: name in ("bench", "config", "help", "completion"))
 
 
 def group(text: str, **settings: Any) -> typer.Typer:
@@ -115,9 +136,12 @@ def describe(error: Any, name: str, arguments: Sequence[str]) -> str:
     path = error.ctx.command_path if error.ctx else name
     rejected = getattr(error, "option_name", None)
     hints = [f"see {path} --help"]
+    if near := difflib.get_close_matches(rejected or "", getattr(error, "possibilities", None) or (), n=1):
+        hints.insert(0, f"did you mean {near[0]}?")
     if rejected and WITHOUT_TEXT.isdisjoint(path.split()) and _is_text(rejected, arguments):
         hints.insert(0, HINT_DASH.format(path if " " in path else f"{path} translate"))
-    return f"{error.format_message()} ({'; '.join(hints)})"
+    what = (error.message or error.format_message()).removesuffix(".").replace(". Did you mean", "; did you mean")
+    return f"{what[:1].lower()}{what[1:]} ({'; '.join(hints)})"
 
 
 def _is_text(rejected: str, arguments: Sequence[str]) -> bool:

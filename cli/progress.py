@@ -84,5 +84,5 @@ class Progress:
     def _update(self, bar: Bar) -> None:
         speed = self._lines / max(time.monotonic() - self._started, 1e-6)
         share = f"{min(100, 100 * self._bytes // self.total)}% " if self.total else ""
-        text = f"{share}{self._lines} lines, {speed:.{0 if speed >= 10 else 1}f} a second"
+        text = f"{share}{self._lines} line{'s' * (self._lines != 1)}, {speed:.{0 if speed >= 10 else 1}f} a second"
         bar.update(bar.task_ids[0], completed=self._bytes, text=text)

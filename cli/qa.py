@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..model.errors import InputError, UsageError
-from .commands import refuse_empty, runtime_settings, whole_number
+from .commands import refuse_empty, runtime_settings, say_notes, whole_number
 from .inputs import argument_text, number, open_text
 from .text_io import ExitStatus, Output, check_encoding, complain, open_sources, read_whole
 
@@ -117,6 +117,7 @@ def qa(
                 complain(said, kind="warning")
             if not found.answers[0].text:
                 complain(_why_none(text, one, n + 1 if len(asked) > 1 else None), kind="note")
+        say_notes(answerer.runtime, quiet)
         partly = [found for found in results if 0 < found.read < found.windows]
         if partly and not quiet:
             read, windows = partly[0].read, partly[0].windows

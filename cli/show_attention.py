@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..model.config import POINTING_HEAD
 from ..model.errors import InputError, UsageError
 from .attention_export import Selection
-from .commands import refuse_empty, runtime_settings, whole_number
+from .commands import refuse_empty, runtime_settings, say_notes, whole_number
 from .text_io import ExitStatus, Output, check_encoding, complain, open_sources, read_whole
 
 if TYPE_CHECKING:
@@ -186,6 +186,7 @@ def show_attention(
         if wanted == "moses":
             for line in _alignments(attender, text, asked, quiet):
                 out.write(line)
+            say_notes(attender.runtime, quiet)
             return ExitStatus.OK
         maps = attender.attend(text, task=task, question=question, part=number_of_part, **asked)
         if len(maps) > MANY and wanted in ("svg", "png", "html"):
@@ -211,6 +212,7 @@ def show_attention(
         flags = dict.fromkeys(flag for map in maps for flag in map.flags if flag in WARNINGS)
         for flag in flags if not quiet else ():
             complain(WARNINGS[flag], kind="warning")
+        say_notes(attender.runtime, quiet)
     return ExitStatus.OK
 
 

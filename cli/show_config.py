@@ -74,7 +74,7 @@ def _default(group: Any, key: str) -> str:
             option = next(param for param in command.params if f"--{key}" in param.opts)
             if option.default is not None and option.default != ():
                 return _shown(option.default)
-            said = re.search(r"\(default: ([^()]*)\)", option.help or "")
+            said = re.search(r"\(default: ([^()]*)\)|(\w+) \((?:[^();]*; )?the default[;)]", option.help or "")
             if said:
-                return said[1]
+                return said[1] or said[2]
     return "-"

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..model.errors import InputError, UsageError
-from .commands import refuse_empty, runtime_settings, whole_number
+from .commands import refuse_empty, runtime_settings, say_notes, whole_number
 from .inputs import argument_text, open_text
 from .text_io import ExitStatus, Output, check_encoding, complain, one_line, read_whole
 
@@ -112,6 +112,7 @@ def summarize(
             if not quiet:
                 for note in _notes(summary, page is not None, MAX_PARTS, words):
                     complain(f"{name}: {note}", kind="note")
+        say_notes(summarizer.runtime, quiet)
     return ExitStatus.FAILED if failed else ExitStatus.INCOMPLETE if strict and incomplete else ExitStatus.OK
 
 

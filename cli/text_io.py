@@ -22,6 +22,7 @@ from ..model.errors import InputError, TxError, UsageError
 
 DEVICES = ("cpu", "cuda", "auto")
 ENGINES = ("auto", "numpy", "torch")
+PRECISIONS = ("auto", "fp32", "bf16", "int8")
 CHUNK_BYTES = 65536
 LONGEST_LINE = 65536  # bytes; a longer one comes in parts, or one without end would fill the memory
 FIRST_BATCH = 8  # lines; each full batch after it may be twice as long
@@ -185,11 +186,12 @@ class Source:
     stream: BinaryIO
     whole: bool = False  # an argument: its last line gets an end even where it has none
 
-    def batches(self, encoding: str, size: int) -> Iterator[list[Line]]:
+    def batches(self, encoding: str, size: int, *, pauses: bool = False) -> Iterator[list[Line]]:
         """Yields lists of 1 to `size` lines: as many as can be had without waiting, so that a slow writer is answered
         line by line and a fast one in full batches. These grow from FIRST_BATCH to `size`, so that the first results
-        come soon; long lines make them full sooner (`is_full`). Raises InputError at bytes that `encoding` does not
-        allow, after the lines before them."""
+        come soon; long lines make them full sooner (`is_full`). With `pauses` an empty list is yielded each time before
+        this may have to wait for more. Raises InputError at bytes that `encoding` does not allow, after the lines before
+        them."""
         chunks = _read_chunks(self.stream)
         if not _by_bytes(encoding):
             chunks, encoding = _to_utf8(chunks, self.name, encoding), "utf-8"
@@ -207,6 +209,8 @@ class Source:
                     ready, batch, length = batch, [], 0
                     yield ready
                     limit = min(2 * limit, size) if full else limit
+                if line is None and pauses:
+                    yield []
         except OSError as error:
             problem = InputError(f"cannot read {self.name}: {error.strerror or error}")
         except InputError as error:

@@ -12,8 +12,9 @@ those in a table for the command of its name:
     [evaluate.qa]
     threshold = 0.5
 
-A flag on the command line comes before the environment, that before the file, and in it a table before the top. Loaded
-only where there is a file, and light, for every start of `tx` may come here.
+A flag on the command line comes before the environment, that before the file, and in it a table before the top. What
+the file or the environment says and a run has no use for is left out of it (`again`). Loaded only where there is a file or
+something went wrong, and light, for every start of `tx` may come here.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..model.errors import ConfigError
+from ..model.errors import ConfigError, TxError, UsageError
+from .text_io import complain
 
 # What a file may set for each command: its options, but for those that name what one run reads, writes or asks.
 _ALL = "encoding model threads device engine"
 _EVALUATE = "json model threads device engine"
 OPTIONS = {
-    "translate": f"{_ALL} format field paragraph from to beam shortlist batch-size glossary n-best json score align strict quiet no-progress",
+    "translate": f"{_ALL} format field paragraph from to beam shortlist precision batch-size jobs max-memory glossary n-best json score align strict quiet no-progress",
     "summarize": f"{_ALL} words sentences extract rewrite json strict quiet",
     "qa": f"{_ALL} top-k threshold json strict quiet",
     "show-attention": f"{_ALL} from to beam json quiet task kind layer head pieces no-special list top scale values ascii "
@@ -39,6 +41,7 @@ OPTIONS = {
     "evaluate.summarize": f"{_EVALUATE} words sentences extract rewrite",
     "evaluate.qa": f"{_EVALUATE} threshold",
     "models.list": "json",
+    "bench": "encoding model threads device from to beam json quiet",
     "models.info": "json",
 }
 FLAGS = "paragraph shortlist json score align strict quiet no-progress extract rewrite pieces no-special list values ascii".split()  # noqa: SIM905
@@ -51,13 +54,26 @@ VARIABLES = {
     "color": "TX_COLOR",
 }
 OPPOSITES = {"extract": "rewrite", "rewrite": "extract"}  # the one on the command line takes the place of the other
-# What an error says that is about an option without naming it.
+# What an error says that is about an option without naming it; {} is the option's value.
 WORDS = {
     "model": "no model ",
     "encoding": "unknown encoding",
     "from": "does not translate",
     "to": "does not translate",
+    "glossary": "{}",
+    "field": "{}",
+    "device": "no device ",
 }
+# What one says of a model that has no use for an option.
+NOT_OF_THE_MODEL = {
+    "shortlist": "has no shortlist",
+    "from": "does not say its languages",
+    "to": "does not say its languages",
+}
+# How an error ends that is about a value by itself, and not about two options or an option and the input.
+WRONG_VALUE = re.compile(r", not (['\"]).*\1$|is empty: ")
+# How one begins that is about an option without effect; where the file says it, that is nothing to speak of.
+IDLE = re.compile(r"--\S+ means nothing to |give --\S+ or --.*, not both$")
 
 
 class Setting(NamedTuple):
@@ -92,7 +108,9 @@ def read(path: str) -> list[Setting]:
             raise ConfigError(f"no such file: {path} (TX_CONFIG names it)") from None
         return []
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        raise ConfigError(
+            f"cannot read the configuration file {path}: {getattr(error, 'strerror', None) or error}"
+        ) from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -198,11 +216,77 @@ def without_opposites(settings: Mapping[str, Setting], arguments: Sequence[str])
     return {key: s for key, s in settings.items() if f"--{OPPOSITES.get(key)}" not in arguments}
 
 
-def blamed(error: Exception, settings: Mapping[str, Setting], arguments: Sequence[str]) -> ConfigError | None:
-    """The error again, as one of the file, where it is about an option that only the file gives."""
-    for key, setting in settings.items():
-        named = re.match(rf"--{re.escape(key)}\b", str(error)) or WORDS.get(key, "\n") in str(error)
-        given = any(token.split("=")[0] == f"--{key}" for token in arguments)
-        if named and not given and not os.environ.get(VARIABLES.get(key, "")):
-            return ConfigError(f"{setting.place}: {error}")
-    return None
+def undoing(command: str) -> dict[str, str]:
+    """The names of options that leave out what the file says to a command, and of those that they undo: {"--no-json":
+    "--json", "--progress": "--no-progress"}."""
+    keys = OPTIONS.get(command, "").split()
+    return {f"--{key[3:] if key.startswith('no-') else f'no-{key}'}": f"--{key}" for key in keys}
+
+
+def again(
+    error: TxError,
+    run: Callable[[Mapping[str, Setting]], int],
+    settings: Mapping[str, Setting],
+    arguments: Sequence[str],
+) -> int:
+    """The exit status of `run`, which has failed with `error`, without the settings of the file and the environment that do
+    not go with the rest: what the command line says is what is wanted now. A note says which.
+
+    Raises the error where it is about something else; where it is about the value of a setting, with the line or the
+    variable that it comes from.
+    """
+    hidden: dict[str, str] = {}  # variables of the environment that are left out
+    try:
+        while True:
+            key = _out_of_place(error, settings, arguments)
+            if key is None:
+                raise _blamed(error, settings, arguments) from None
+            origin = _origin(key, settings, arguments)
+            if not IDLE.match(str(error)) and "quiet" not in settings and {"-q", "--quiet"}.isdisjoint(arguments):
+                complain(f"{key} ({origin}) is left out: {error}", kind="note")
+            if origin is not None and origin == VARIABLES.get(key):
+                hidden[origin] = os.environ.pop(origin)
+            else:
+                settings = {name: setting for name, setting in settings.items() if name != key}
+            try:
+                return run(settings)
+            except TxError as next_error:
+                error = next_error
+    finally:
+        os.environ.update(hidden)
+
+
+def _origin(key: str, settings: Mapping[str, Setting], arguments: Sequence[str]) -> str | None:
+    """The variable or the line that an option comes from; None for the command line or nowhere."""
+    own = list(arguments)[: arguments.index("--") if "--" in arguments else None]
+    if any(token.split("=")[0] == f"--{key}" for token in own):
+        return None
+    variable = VARIABLES.get(key, "")
+    return variable if os.environ.get(variable) else settings[key].place if key in settings else None
+
+
+def _out_of_place(error: TxError, settings: Mapping[str, Setting], arguments: Sequence[str]) -> str | None:
+    """The first option that the error names and that only the file or the environment gives, if it is not its value that
+    is wrong."""
+    if not isinstance(error, UsageError) or WRONG_VALUE.search(str(error)):
+        return None
+    named = re.findall(r"--([a-z][a-z-]*)", str(error))
+    named += [key for key, words in NOT_OF_THE_MODEL.items() if words in str(error)]
+    return next((key for key in named if _origin(key, settings, arguments)), None)
+
+
+def _blamed(error: TxError, settings: Mapping[str, Setting], arguments: Sequence[str]) -> TxError:
+    """The error again, as one of the variable or the line, where it is about an option that only that gives."""
+    for key in dict.fromkeys([*VARIABLES, *settings]):
+        origin = _origin(key, settings, arguments)
+        if origin is None:
+            continue
+        value = os.environ[origin] if origin == VARIABLES.get(key) else settings[key].value
+        texts = value if isinstance(value, tuple) else [str(value)]
+        rest = str(error).removeprefix(f"--{key} ")
+        named = rest != str(error)
+        if named or any(key in WORDS and WORDS[key].format(text) in str(error) for text in texts):
+            if origin == VARIABLES.get(key):
+                return type(error)(f"{origin} {rest}" if named else f"{origin}: {error}")
+            return ConfigError(f"{origin}: {key} {rest}" if named else f"{origin}: {error}")
+    return error

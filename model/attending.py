@@ -17,7 +17,8 @@ from . import protect
 from .checkpoint import resolve_model
 from .errors import InputError, TxError, UsageError
 from .pair_maps import PairMaps, with_kept_map
-from .pipeline import Part, Translator
+from .pipeline import Translator
+from .plans import Part
 from .results import AttentionMap, Hypothesis, Token
 from .runtime import Job, Runtime, check_text
 from .token_places import text_and_tokens

@@ -66,6 +66,9 @@ class MultiHeadAttention(nn.Module):
         self.k_proj = nn.Linear(config.d_model, inner, bias=config.bias)
         self.v_proj = nn.Linear(config.d_model, inner, bias=config.bias)
         self.o_proj = nn.Linear(inner, config.d_model, bias=config.bias)
+        # For inference (see module precision) one matrix product may take the place of several: [Q; K; V] or [K; V].
+        self.qkv_proj: nn.Module | None = None
+        self.kv_proj: nn.Module | None = None
 
     def split_heads(self, x: Tensor) -> Tensor:
         """[B, T, H·D] → [B, H, T, D]."""
@@ -73,18 +76,35 @@ class MultiHeadAttention(nn.Module):
 
     def keys_values(self, memory: Tensor) -> KV:
         """Projects memory [B, S, d_model] to keys and values [B, H, S, D]; for cross-attention once a sentence."""
-        return KV(self.split_heads(self.k_proj(memory)), self.split_heads(self.v_proj(memory)))
+        if self.kv_proj is not None:
+            keys, values = self.kv_proj(memory).chunk(2, dim=-1)
+        else:
+            keys, values = self.k_proj(memory), self.v_proj(memory)
+        return KV(self.split_heads(keys), self.split_heads(values))
+
+    def queries_keys_values(self, x: Tensor) -> tuple[Tensor, KV]:
+        """For self-attention: x [B, T, d_model] → queries [B, H, T, D], keys and values."""
+        if self.qkv_proj is None:
+            return self.split_heads(self.q_proj(x)), self.keys_values(x)
+        queries, keys, values = self.qkv_proj(x).chunk(3, dim=-1)
+        return self.split_heads(queries), KV(self.split_heads(keys), self.split_heads(values))
 
     def forward(
-        self, x: Tensor, kv: KV, mask: Tensor | None = None, bias: Tensor | None = None, need_weights: bool = False
+        self,
+        x: Tensor | None,
+        kv: KV,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+        query: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """x [B, T, d_model] looks at `kv`; mask [B|1, 1|H, T|1, S] is True where it may. Returns the output
-        [B, T, d_model] and, with `need_weights`, the weights [B, H, T, S].
+        """x [B, T, d_model], or its `query` [B, H, T, D], looks at `kv`; mask [B|1, 1|H, T|1, S] is True where it may.
+        Returns the output [B, T, d_model] and, with `need_weights`, the weights [B, H, T, S].
 
         Without weights and gradients PyTorch's fused kernel computes the same. Training takes the explicit formula:
         on a CPU the fused kernel's backward pass is slower for sentences.
         """
-        query = self.split_heads(self.q_proj(x))
+        query = self.split_heads(self.q_proj(x)) if query is None else query
         weights = None
         if need_weights or torch.is_grad_enabled():
             out, weights = scaled_dot_product_attention(query, kv.keys, kv.values, mask, bias, self.scale)

@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -74,6 +74,9 @@ class Checkpoint:
     digest: _Digest | None = None  # None: of a foreign format, which has no manifest
     sha256: str = ""  # of the weights, as the manifest has it
     shortlist: Path | None = None  # a file of pieces that go with each source piece (see module shortlist)
+    notes: tuple[str, ...] = ()  # what a user of a foreign format should know, a line each
+    # How large what comes into a linear layer is taken to be in int8 (see module precision), by the layer's name.
+    input_limits: Mapping[str, float] = field(default_factory=dict)
 
     def verify(self) -> None:
         """Waits for the sha256 of the weights. Raises CheckpointError if it is not the one in the manifest."""
@@ -133,6 +136,13 @@ def _folder(path: Path) -> Path:
         raise CheckpointError(f"{path} is not a model: give the folder of a checkpoint")
     with _reading(path):
         names = sorted(entry.name for entry in path.iterdir())
+    if MANIFEST not in names:
+        if CONFIG in names:
+            _read_json(path / CONFIG)  # damaged, it may be another project's
+        from . import foreign
+
+        if what := foreign.what_is_missing(path, names):
+            raise CheckpointError(what)
     if WEIGHTS in names:
         _refuse_pickle(path / WEIGHTS)
     else:
@@ -141,8 +151,6 @@ def _folder(path: Path) -> Path:
                 _refuse_pickle(path / name)
     missing = [name for name in (*CHECKED, MANIFEST) if name not in names]
     if missing:
-        if CONFIG in names:
-            _read_json(path / CONFIG)  # damaged, it may be another project's
         raise CheckpointError(f"{path} is not a complete checkpoint: {', '.join(missing)} missing")
     return path
 
@@ -245,7 +253,16 @@ def _load_foreign(path: Path) -> Checkpoint:
     check_tensors(shapes, tensor_shapes(config.model), found.folder)
     # Tokenizers of another class, with the same methods.
     source, target = cast("tuple[Tokenizer, Tokenizer]", (found.tokenizer, found.target_tokenizer))
-    return Checkpoint(config, source, target, found.tensors, found.folder, shortlist=found.shortlist)
+    return Checkpoint(
+        config,
+        source,
+        target,
+        found.tensors,
+        found.folder,
+        shortlist=found.shortlist,
+        notes=found.notes,
+        input_limits=found.input_limits,
+    )
 
 
 def load_transformer(checkpoint: Checkpoint, device: str = "cpu") -> Transformer:
@@ -401,7 +418,9 @@ def _read_json(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
     try:
         values = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise CheckpointError(f"{path} is nested too deeply to be JSON of a model") from error
+    except ValueError as error:
         raise CheckpointError(f"{path} is not valid JSON: {one_line(error)}") from error
     if not isinstance(values, dict):
         raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")

@@ -199,8 +199,11 @@ class GenerationConfig:
     than `max_length`. Hypotheses are ranked by Σ log p / lengthᵅ with α = `length_penalty`, the length counting the
     end piece. `early_stopping` says when a beam of K has searched enough: when K have finished (True); when the worst of
     the K best that have is as good as the best live one (False); when nothing better can come ("never"; module
-    generation). `no_repeat_ngram` = n forbids that any n pieces occur twice (0: off). `suppress` lists ids that are
-    never produced. `temperature`, `top_k` and `top_p` are for sampling only.
+    generation). `no_repeat_ngram` = n forbids that any n pieces occur twice (0: off), `source_no_repeat_ngram` that n
+    pieces of the source do in the output. `suppress` lists ids that are never produced, `suppress_first` those that do not
+    come first. `repetition_penalty` makes pieces that were produced less likely, `source_reward` those of the source more
+    likely (1: off; module rules). What is forbidden is taken out before the softmax, so that the rest sums to one, or with
+    `renormalize` false after it. `temperature`, `top_k` and `top_p` are for sampling only.
     """
 
     beam_size: int = 4
@@ -211,7 +214,12 @@ class GenerationConfig:
     max_length: int = 512
     min_length: int = 0
     no_repeat_ngram: int = 0
+    source_no_repeat_ngram: int = 0
+    repetition_penalty: float = 1.0
+    source_reward: float = 1.0
     suppress: tuple[int, ...] = ()
+    suppress_first: tuple[int, ...] = ()
+    renormalize: bool = True
     sample: bool = False
     temperature: float = 1.0
     top_k: int = 0
@@ -219,7 +227,8 @@ class GenerationConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "suppress", tuple(self.suppress))
+        for name in ("suppress", "suppress_first"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         checks = {
             "beam_size": 1 <= self.beam_size <= 64,
             "early_stopping": type(self.early_stopping) is bool or self.early_stopping == "never",
@@ -228,6 +237,10 @@ class GenerationConfig:
             "max_length": self.max_length >= 1,
             "min_length": self.min_length >= 0,
             "no_repeat_ngram": self.no_repeat_ngram >= 0,
+            "source_no_repeat_ngram": self.source_no_repeat_ngram >= 0,
+            "repetition_penalty": self.repetition_penalty > 0,
+            "source_reward": self.source_reward > 0,
+            "renormalize": type(self.renormalize) is bool,
             "temperature": self.temperature > 0,
             "top_k": self.top_k >= 0,
             "top_p": 0 < self.top_p <= 1,

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from .config import GenerationConfig, SpecialIds
-from .generation import Stepper, _loop_runs, _rank, _rules, _top, log_sum_exp
+from .generation import Stepper, _loop_runs, _rank, _top, log_sum_exp, normalised, rules_of
 from .results import Hypothesis
 from .rules import IntArray
 from .runtime import Job, Runtime
@@ -68,8 +68,8 @@ def constrained(
     """
     if not src:
         return []
-    rules = _rules(config, special)
     fed = prefix or [special.decoder_start]
+    rules = rules_of(config, special, src, fed)
     state = stepper.start(src, 1)
     for piece in fed:
         logits = stepper.step(np.full(len(src), piece, dtype=np.int64), state)
@@ -82,9 +82,10 @@ def constrained(
         logits = np.require(logits, np.float32, ["C", "W"])
         ids: IntArray = np.array([hypothesis.ids for rows in live.values() for hypothesis in rows], dtype=np.int64)
         sentences: IntArray = np.repeat(np.fromiter(live, np.int64), [len(rows) for rows in live.values()])
+        norm = normalised(logits, config, config.beam_size)
         for rule in rules:
             rule(ids.reshape(len(logits), -1), sentences, logits)
-        norm = log_sum_exp(logits)
+        norm = log_sum_exp(logits) if norm is None else norm
         at, following = 0, {}
         for n, rows in live.items():
             here = slice(at, at + len(rows))
@@ -242,8 +243,10 @@ def outputs(
         if config.model.positions == "learned":
             most = max(1, config.model.max_positions - len(prefix))
             search = dataclasses.replace(search, max_length=min(search.max_length, most))
-        for start in range(0, len(numbers), BATCH):
-            batch = numbers[start : start + BATCH]
+        needed = max(sum(min(map(len, ways)) for ways in asked[i].phrases) for i in numbers)
+        rows = min(ROWS, max(search.beam_size, n_best) * (needed + 1))
+        for part in runtime.batches([asked[i].job for i in numbers], BATCH, search, rows):
+            batch = numbers[part]
             src = [[*task.src_prefix, *asked[i].job[1], config.special.eos, *task.src_suffix] for i in batch]
             with np.errstate(all="ignore"):  # what is no number is found, and said, by the search
                 best = constrained(

@@ -18,12 +18,21 @@ import numpy as np
 
 from .config import GenerationConfig, ModelConfig, SpecialIds
 from .errors import CheckpointError, ConfigError
-from .families import FAMILIES, REQUIRED, Family
+from .families import (
+    FAMILIES,
+    FORCED_FIRST,
+    FORCED_LAST,
+    GENERATION,
+    NOT_FOLLOWED,
+    REFUSED,
+    REQUIRED,
+    Family,
+)
 from .numpy_engine import sinusoids
 from .stored_tensors import BFloat16, Stored, read_json, read_tensors
 from .tensors import tensor_shapes
 
-CONFIG, GENERATION = "config.json", "generation_config.json"
+CONFIG, SEARCH = "config.json", "generation_config.json"
 TABLE_TOLERANCE = 2e-3  # of sinusoids: a table stored as fp16 or bf16 is rounded by less (bf16: 2⁻⁹)
 LARGEST = 2**31  # of whole numbers: beyond any size, and what computing with sizes can still bear
 COMPARED = 2**20  # numbers at a time
@@ -31,71 +40,84 @@ COMPARED = 2**20  # numbers at a time
 
 class Converted(NamedTuple):
     """What a foreign checkpoint says, in our terms. `tensors`, by the names of `Transformer.state_dict()`, are arrays of
-    whatever float type is stored, views onto the file where that can be: nothing is read before it is used."""
+    whatever float type is stored, views onto the file where that can be: nothing is read before it is used. `notes` say
+    which settings of its search would change an output and are not among ours; `forced` is the piece that the decoder is fed
+    after its start, if the settings say one."""
 
     model: ModelConfig
     special: SpecialIds
     generation: GenerationConfig
     tensors: dict[str, Stored]
+    notes: tuple[str, ...] = ()
+    forced: int | None = None
 
 
 def convert_folder(path: str | os.PathLike[str]) -> Converted:
     """Opens a folder in the format of Hugging Face: config.json, and the weights as safetensors or PyTorch files.
 
-    Special pieces and settings of the search in generation_config.json go before those in config.json. Raises
-    CheckpointError, one line with the file and what is wrong, for a family that is not known too.
+    As the reference implementation does, settings of the search are taken from generation_config.json where there is one,
+    else from config.json; special pieces of the one go before those of the other. Raises CheckpointError, one line with the
+    file and what is wrong, for a family that is not known too.
     """
     folder = Path(path)
-    family, values = _facts(folder)
+    family, values, search = _facts(folder)
     tensors = read_tensors(folder)
     try:
-        return convert_tensors(family, values, tensors)
+        return convert_tensors(family, values, tensors, search)
     except CheckpointError as error:
         raise CheckpointError(f"{folder}: {error}") from error
 
 
-def search_for(path: str | os.PathLike[str], task: str, found: Converted) -> dict[str, Any]:
+def search_for(path: str | os.PathLike[str], task: str, found: Converted) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The settings of the search, fields of GenerationConfig, that the folder has for a task of "task_specific_params" and
-    that are others than those it was `found` to have. Raises CheckpointError."""
+    that are others than those it was `found` to have; and what is to be said of them. Raises CheckpointError."""
     folder = Path(path)
-    family, values = _facts(folder)
+    _, values, search = _facts(folder)
     stated = values.get("task_specific_params")
-    settings = stated.get(task) if isinstance(stated, dict) else None
-    if not isinstance(settings, dict):
-        return {}
+    own = stated.get(task) if isinstance(stated, dict) else None
+    if not isinstance(own, dict):
+        return {}, ()
+    settings = {**(values if search is None else search)}
+    for keys in GENERATION.values():  # one of two keys for the same replaces the other
+        settings |= {key: None for key in keys if any(own.get(k) is not None for k in keys)}
+    where = f"{CONFIG}: task_specific_params: {task}"
     try:
-        search = _generation_config(family, values | settings, found.special)
+        generation = _generation_config(settings | own, where, found.special, found.model.tgt_vocab_size)
     except CheckpointError as error:
-        raise CheckpointError(f"{folder}: task_specific_params: {task}: {error}") from error
-    changed = dataclasses.asdict(search).items() - dataclasses.asdict(found.generation).items()
-    return dict(sorted(changed))
+        raise CheckpointError(f"{folder}: {error}") from error
+    theirs, ours = dataclasses.asdict(generation), dataclasses.asdict(found.generation)
+    return {name: value for name, value in theirs.items() if value != ours[name]}, _not_followed(own, where)
 
 
-def _facts(folder: Path) -> tuple[Family, dict[str, Any]]:
-    """What config.json and generation_config.json say, and the family that this is of."""
+def _facts(folder: Path) -> tuple[Family, dict[str, Any], dict[str, Any] | None]:
+    """The family that this is of, and what config.json and, if it is there, generation_config.json say."""
     values = read_json(folder / CONFIG)
     kind = values.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
-        known = ", ".join(FAMILIES)
-        raise CheckpointError(f"{folder / CONFIG}: model_type {_short(kind)} is not known (known: {known})")
-    if (folder / GENERATION).is_file():
-        search = read_json(folder / GENERATION)
-        keys = (*family.generation.values(), *family.special.values(), "forced_bos_token_id")
-        values |= {key: search[key] for key in keys if search.get(key) is not None}
-    return family, values
+        why = REFUSED.get(kind) if isinstance(kind, str) else None
+        known = f"cannot be converted: {why}" if why else f"is not known (known: {', '.join(FAMILIES)})"
+        raise CheckpointError(f"{folder / CONFIG}: model_type {_short(kind)} {known}")
+    return family, values, read_json(folder / SEARCH) if (folder / SEARCH).is_file() else None
 
 
-def convert_tensors(family: Family, config_json: Mapping[str, Any], tensors: Mapping[str, Stored]) -> Converted:
-    """Converts a checkpoint of `family`, given its parsed config.json and its tensors under their own names.
+def convert_tensors(
+    family: Family,
+    config_json: Mapping[str, Any],
+    tensors: Mapping[str, Stored],
+    search_json: Mapping[str, Any] | None = None,
+) -> Converted:
+    """Converts a checkpoint of `family`, given its tensors under their own names, its parsed config.json and, if there is
+    one, generation_config.json.
 
     Raises CheckpointError, naming the key or tensor at fault.
     """
     if family.prefix and not any(name.startswith(family.prefix) for name in tensors):
         tensors = {family.prefix + name: tensor for name, tensor in tensors.items()}
     model = _model_config(family, config_json, tensors)
-    special = _special_ids(family, config_json, min(model.src_vocab_size, model.tgt_vocab_size))
-    generation = _generation_config(family, config_json, special)
+    settings, where = (config_json, CONFIG) if search_json is None else (search_json, SEARCH)
+    special = _special_ids(family, config_json, search_json or {}, min(model.src_vocab_size, model.tgt_vocab_size))
+    generation = _generation_config(settings, where, special, model.tgt_vocab_size)
     # A layer has several tensors: more layers than tensors are a damaged number, not a list to be written out.
     n_layers = model.n_encoder_layers + model.n_decoder_layers
     if n_layers > len(tensors):
@@ -127,7 +149,8 @@ def convert_tensors(family: Family, config_json: Mapping[str, Any], tensors: Map
         stored = _checked(name, tensors[name], (1, *shape) if name in family.rows else shape)
         ours[our_name] = stored.reshape(*shape)
     _check_sinusoids(family, model, tensors)
-    return Converted(model, special, generation, ours)
+    forced = _piece(settings.get(FORCED_FIRST), f"{where}: {FORCED_FIRST}", model.tgt_vocab_size, needed=False)
+    return Converted(model, special, generation, ours, _not_followed(settings, where), forced)
 
 
 # --- facts ---
@@ -160,7 +183,7 @@ def _model_config(family: Family, values: Mapping[str, Any], tensors: Mapping[st
             raise CheckpointError(f"{CONFIG}: d_model ({model.d_model}) is not a multiple of {key} ({model.n_heads})")
         return dataclasses.replace(model, d_head=model.d_model // model.n_heads)
     except ConfigError as error:
-        raise _naming_the_key(error, {field: key for field, (key, _) in family.fields.items()}) from error
+        raise _naming_the_key(error, {field: key for field, (key, _) in family.fields.items()}, CONFIG) from error
 
 
 def _has_own_output(family: Family, tensors: Mapping[str, Stored]) -> bool:
@@ -198,66 +221,91 @@ def _choice(family: Family, values: Mapping[str, Any], key: str) -> Mapping[str,
     return fields
 
 
-def _naming_the_key(error: ConfigError, keys: Mapping[str, str]) -> CheckpointError:
+def _naming_the_key(error: ConfigError, keys: Mapping[str, str], where: str) -> CheckpointError:
     """The error about a field of ours, whose name it begins with, as one about the key that the value is from."""
     field = str(error).split()[0]
     key = f"{keys[field]}: " if keys.get(field, field) != field else ""
-    return CheckpointError(f"{CONFIG}: {key}{error}")
+    return CheckpointError(f"{where}: {key}{error}")
 
 
-def _special_ids(family: Family, values: Mapping[str, Any], rows: int) -> SpecialIds:
+def _special_ids(
+    family: Family, config_json: Mapping[str, Any], search_json: Mapping[str, Any], rows: int
+) -> SpecialIds:
     ids: dict[str, Any] = {}
     for field, key in family.special.items():
-        value = values.get(key)
-        if isinstance(value, list) and len(value) == 1:  # newer configurations may write an id as a list
-            value = value[0]
-        needed = field in ("pad", "eos", "decoder_start")
-        if (value is not None or needed) and not (type(value) is int and 0 <= value < rows):
-            raise CheckpointError(
-                f"{CONFIG}: {key} is {_short(value)}, which is not the number of one of {rows} pieces"
-            )
-        ids[field] = value
+        where, value = SEARCH, search_json.get(key)
+        if value is None:
+            where, value = CONFIG, config_json.get(key)
+        ids[field] = _piece(value, f"{where}: {key}", rows, needed=field in ("pad", "eos", "decoder_start"))
     return SpecialIds(**ids)
 
 
-def _generation_config(family: Family, values: Mapping[str, Any], special: SpecialIds) -> GenerationConfig:
+def _piece(value: Any, where: str, rows: int, *, needed: bool) -> int | None:
+    """The number of a piece, which newer configurations may write as a list of one."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if (value is not None or needed) and not (type(value) is int and 0 <= value < rows):
+        raise CheckpointError(f"{where} is {_short(value)}, which is not the number of one of {rows} pieces")
+    return value
+
+
+def _generation_config(values: Mapping[str, Any], where: str, special: SpecialIds, rows: int) -> GenerationConfig:
+    """The settings of the search as the reference implementation understands them. `where` is what errors begin with."""
     # Their lengths count the pieces that the decoder is fed first: the start and, in some models, a forced one.
-    n_first = 2 if values.get("forced_bos_token_id") is not None else 1
-    defaults = {field.name: field.default for field in dataclasses.fields(GenerationConfig)}
-    found: dict[str, Any] = {"early_stopping": False}  # where nothing is said of it
-    for field, key in family.generation.items():
-        value = values.get(key)
-        if value is None:
-            continue
-        if field == "suppress":
-            found[field] = _suppressed(key, value, special)
-            continue
-        if field == "early_stopping":
-            if type(value) is not bool and value != "never":
-                raise CheckpointError(f'{CONFIG}: {key} is {_short(value)}, not true, false or "never"')
-            found[field] = value
-            continue
-        right = (int, float) if isinstance(defaults[field], float) else (int,)
-        if type(value) not in right or not math.isfinite(value) or abs(value) >= LARGEST:
-            raise CheckpointError(f"{CONFIG}: {key} is {_short(value)}, which is no number that it can be")
-        found[field] = value
-    if "max_length" in found:
-        found["max_length"] -= n_first
+    n_first = 2 if values.get(FORCED_FIRST) is not None else 1
+    found: dict[str, Any] = {"early_stopping": False, "renormalize": False}  # where nothing is said of it
+    stated: dict[str, str] = {}  # field → the key that says it
+    for field, keys in GENERATION.items():
+        for key in (key for key in keys if values.get(key) is not None):
+            value = _setting(field, values[key], f"{where}: {key}", special, rows)
+            if key.endswith("_new_tokens"):  # these do not count the start
+                value += 1
+            found[field] = (*found.get(field, ()), *value) if isinstance(value, tuple) else value
+            stated[field] = key
+    if "max_length" in found:  # the limit, however long the source is
+        # A forced end piece is the last that there is room for.
+        most = found["max_length"] - n_first - (values.get(FORCED_LAST) is not None)
+        found |= {"max_length": most, "max_length_factor": 0.0, "max_length_constant": max(most, 1)}
     if found.get("min_length", 0) > 0:
         found["min_length"] = max(0, found["min_length"] - n_first)
     try:
         return GenerationConfig(**found)
     except ConfigError as error:
-        raise _naming_the_key(error, family.generation) from error
+        raise _naming_the_key(error, stated, where) from error
 
 
-def _suppressed(key: str, words: Any, special: SpecialIds) -> tuple[int, ...]:
-    if not isinstance(words, list) or not all(isinstance(word, list) and len(word) == 1 for word in words):
-        raise CheckpointError(f"{CONFIG}: {key}: bad words of more than one piece cannot be converted")
-    ids = [word[0] for word in words]
-    if not all(type(id_) is int and 0 <= id_ < LARGEST for id_ in ids):
-        raise CheckpointError(f"{CONFIG}: {key} has {_short(words)}, which are not the numbers of pieces")
+def _setting(field: str, value: Any, where: str, special: SpecialIds, rows: int) -> Any:
+    """The value of one setting, if it is of the kind that it must be."""
+    if field in ("suppress", "suppress_first"):
+        return _suppressed(value, where, special, rows)
+    default = {f.name: f.default for f in dataclasses.fields(GenerationConfig)}[field]
+    if isinstance(default, bool):
+        if type(value) is not bool and (field, value) != ("early_stopping", "never"):
+            or_never = ', false or "never"' if field == "early_stopping" else " or false"
+            raise CheckpointError(f"{where} is {_short(value)}, not true{or_never}")
+        return value
+    right = (int, float) if isinstance(default, float) else (int,)
+    if type(value) not in right or not math.isfinite(value) or abs(value) >= LARGEST:
+        raise CheckpointError(f"{where} is {_short(value)}, which is no number that it can be")
+    return value
+
+
+def _suppressed(words: Any, where: str, special: SpecialIds, rows: int) -> tuple[int, ...]:
+    """Ids, each alone or as a word of one piece."""
+    if not isinstance(words, list):
+        raise CheckpointError(f"{where} is {_short(words)}, which is no list of pieces")
+    if any(isinstance(word, list) and len(word) != 1 for word in words):
+        raise CheckpointError(f"{where}: bad words of more than one piece cannot be converted")
+    ids = [word[0] if isinstance(word, list) else word for word in words]
+    if not all(type(id_) is int and 0 <= id_ < rows for id_ in ids):
+        raise CheckpointError(f"{where} has {_short(words)}, which are not the numbers of pieces (0 to {rows - 1})")
     return tuple(id_ for id_ in ids if id_ != special.pad)  # padding never is produced
+
+
+def _not_followed(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """What is to be said of settings that would change an output and are not among ours."""
+    changed = [key for key, neutral in NOT_FOLLOWED.items() if values.get(key) not in (None, neutral, [], {})]
+    return (f"{where}: tx does not follow {', '.join(changed)}, which may change outputs",) if changed else ()
 
 
 # --- names ---

@@ -19,3 +19,6 @@ class ConfigError(TxError):
 
 class CheckpointError(TxError):
     """A checkpoint that is missing, incomplete, damaged, or of another kind than expected."""
+
+
+NOT_A_NUMBER = "the model's output is not a number: its weights are damaged or do not fit its configuration"

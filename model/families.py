@@ -6,6 +6,7 @@ are the same in all of them. Everything else is read from the checkpoint's own `
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -42,7 +43,7 @@ class Family:
     prefix: what all names but that of the output layer begin with; left off in files without an output layer.
     output_decides: a key with which the output layer itself says whether it is tied, by being there and no copy of an
         embedding, no matter what tie_output's key says.
-    special: field of SpecialIds → key. generation: field of GenerationConfig → key.
+    special: field of SpecialIds → key.
     """
 
     model_type: str
@@ -54,7 +55,6 @@ class Family:
     modules: Mapping[str, str]
     tensors: Mapping[str, str]
     special: Mapping[str, str]
-    generation: Mapping[str, str]
     equal: tuple[tuple[str, str], ...] = ()
     fixed: Mapping[str, Any] = field(default_factory=dict)
     gated: Mapping[str, str] = field(default_factory=dict)
@@ -83,14 +83,42 @@ SPECIAL = {
     "decoder_start": "decoder_start_token_id",
     "bos": "bos_token_id",
 }
+
+# --- settings of the search: the same keys in all families, see the documentation of GenerationConfig in `transformers` ---
+
+# Field of our GenerationConfig → key; of two keys the second, if it is there, replaces the first or adds to it.
 GENERATION = {
-    "beam_size": "num_beams",
-    "length_penalty": "length_penalty",
-    "early_stopping": "early_stopping",
-    "max_length": "max_length",
-    "min_length": "min_length",
-    "no_repeat_ngram": "no_repeat_ngram_size",
-    "suppress": "bad_words_ids",
+    "beam_size": ("num_beams",),
+    "length_penalty": ("length_penalty",),
+    "early_stopping": ("early_stopping",),
+    "max_length": ("max_length", "max_new_tokens"),
+    "min_length": ("min_length", "min_new_tokens"),
+    "no_repeat_ngram": ("no_repeat_ngram_size",),
+    "source_no_repeat_ngram": ("encoder_no_repeat_ngram_size",),
+    "repetition_penalty": ("repetition_penalty",),
+    "source_reward": ("encoder_repetition_penalty",),
+    "suppress": ("bad_words_ids", "suppress_tokens"),
+    "suppress_first": ("begin_suppress_tokens",),
+    "renormalize": ("renormalize_logits",),
+}
+FORCED_FIRST, FORCED_LAST = "forced_bos_token_id", "forced_eos_token_id"
+# What else would change an output, and the value with which it does not; empty lists and null do not either.
+NOT_FOLLOWED = {
+    "do_sample": False,
+    "num_beam_groups": 1,
+    "diversity_penalty": 0,
+    "penalty_alpha": 0,
+    "dola_layers": None,
+    "sequence_bias": None,
+    "exponential_decay_length_penalty": None,
+    "forced_decoder_ids": None,
+    "force_words_ids": None,
+    "constraints": None,
+    "guidance_scale": 1,
+    "watermarking_config": None,
+    "stop_strings": None,
+    "max_time": None,
+    "token_healing": False,
 }
 
 # --- Marian, BART, mBART, M2M100: one way to name everything ---
@@ -168,7 +196,6 @@ MARIAN = Family(
     rows=("final_logits_bias",),
     sinusoids=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),
     special=SPECIAL,
-    generation=GENERATION,
 )
 
 BART = Family(
@@ -207,7 +234,6 @@ BART = Family(
     unused=("model.encoder.version", "model.decoder.version"),
     prefix="model.",
     special=SPECIAL,
-    generation=GENERATION,
 )
 
 MBART = Family(
@@ -226,7 +252,6 @@ MBART = Family(
     unused=BART.unused,
     prefix="model.",
     special=SPECIAL,
-    generation=GENERATION,
 )
 
 M2M100 = Family(  # NLLB as well
@@ -254,7 +279,6 @@ M2M100 = Family(  # NLLB as well
     unused=("model.encoder.version", "model.decoder.version"),
     prefix="model.",
     special=SPECIAL,
-    generation=GENERATION,
 )
 
 # --- T5: v1.0, v1.1 and Flan ---
@@ -335,7 +359,18 @@ T5 = Family(
     },
     unused=("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",),  # of the first T5 files
     special=SPECIAL,
-    generation=GENERATION,
 )
 
-FAMILIES = {family.model_type: family for family in (MARIAN, BART, MBART, M2M100, T5)}
+_T5_FIELDS = {field: stated for field, stated in T5.fields.items() if field != "scale_logits"}
+MT5 = dataclasses.replace(  # T5 v1.1 under another name
+    T5,
+    model_type="mt5",
+    constants={**T5.constants, "scale_logits": False},
+    fields=_T5_FIELDS,
+    choices={"feed_forward_proj": ("gated-gelu", FEED_FORWARDS)},
+    output_decides="model_type",  # its configurations say that it is tied, and it is not
+)
+
+FAMILIES = {family.model_type: family for family in (MARIAN, BART, MBART, M2M100, T5, MT5)}
+# Near relatives that are another architecture.
+REFUSED = {"umt5": "each of its layers has a table of relative positions of its own, where T5 and mT5 have one a stack"}

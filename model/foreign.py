@@ -7,11 +7,11 @@ its weights in a file *.bin (see `marian_folder`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .config import CheckpointConfig, SpecialIds, Task
+from .config import AllPairs, CheckpointConfig, SpecialIds, Task
 from .errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 CONFIG = "config.json"
 MAX_CONFIG_BYTES = 10_000_000
+OF_HUGGING_FACE = ("generation_config.json", "tokenizer_config.json", "source.spm", "spiece.model", "sentencepiece.bpe.model",
+                   "vocab.json", "merges.txt", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
+                   "tf_model.h5")  # fmt: skip
 
 
 class Foreign(NamedTuple):
@@ -30,6 +33,8 @@ class Foreign(NamedTuple):
     target_tokenizer: LibraryTokenizer
     tensors: Mapping[str, Any]
     shortlist: Path | None
+    notes: tuple[str, ...] = ()  # what a user should know
+    input_limits: Mapping[str, float] = {}  # of linear layers, for int8 (see module precision)
 
 
 def is_foreign(path: Path) -> bool:
@@ -45,6 +50,25 @@ def is_foreign(path: Path) -> bool:
 def read_foreign(path: Path) -> Foreign:
     """Reads the folder. Raises CheckpointError, one line with the file and what is wrong."""
     return _read_huggingface(path) if path.is_dir() and "model_type" in _config(path) else _read_marian(path)
+
+
+def what_is_missing(folder: Path, names: Collection[str]) -> str | None:
+    """Of a folder that `is_foreign` does not know, and what it has: the kind of model that it seems to be, and what it lacks
+    of that; None if nothing tells."""
+    endings = {name[name.rfind(".") :] for name in names}
+    if CONFIG in names:
+        if "format" in _config(folder) or "manifest.json" in names:
+            return None
+        return f"{folder / CONFIG} does not say a model_type, so it is not known what model this is"
+    signs = [name for name in OF_HUGGING_FACE if name in names]
+    if signs:
+        return f"{folder} looks like a folder of Hugging Face, for it has {signs[0]}, but {CONFIG} is missing"
+    signs = sorted(n for n in names if n.endswith((".yml", ".yaml")) or (n.startswith("vocab") and n.endswith(".spm")))
+    if signs and ".bin" not in endings:
+        return (
+            f"{folder} looks like a folder of Marian, for it has {signs[0]}, but its weights, model.*.bin, are missing"
+        )
+    return None
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -89,11 +113,20 @@ def _read_huggingface(folder: Path) -> Foreign:
     found = convert_folder(folder)
     tokenizers = read_tokenizers(folder, model_type)
     tasks = languages.tasks(folder, model_type, tokenizers, values)
+    notes, generation = found.notes, found.generation
+    if found.forced is not None and not isinstance(tasks, AllPairs):
+        fed = (found.special.decoder_start, found.forced)
+        tasks = {name: dataclasses.replace(t, tgt_prefix=t.tgt_prefix or fed) for name, t in tasks.items()}
     if "summarize" in tasks:
-        summarize = dataclasses.replace(tasks["summarize"], search=search_for(folder, "summarization", found))
-        tasks = {**tasks, "summarize": summarize}
-    config = CheckpointConfig(found.model, found.special, found.generation, tasks, folder.resolve().name)
-    return Foreign(folder, config, *tokenizers, found.tensors, None)
+        search, more = search_for(folder, "summarization", found)
+        tasks = {**tasks, "summarize": dataclasses.replace(tasks["summarize"], search=search)}
+        notes += more
+    if isinstance(tasks, AllPairs) and tasks.start and found.forced is None and not generation.max_length_factor:
+        # Their lengths count the piece of the language, which comes after the start, too.
+        most, least = max(1, generation.max_length - 1), max(0, generation.min_length - 1)
+        generation = dataclasses.replace(generation, max_length=most, max_length_constant=most, min_length=least)
+    config = CheckpointConfig(found.model, found.special, generation, tasks, folder.resolve().name)
+    return Foreign(folder, config, *tokenizers, found.tensors, None, tuple(str(folder / note) for note in notes))
 
 
 def _read_marian(path: Path) -> Foreign:
@@ -123,4 +156,12 @@ def _read_marian(path: Path) -> Foreign:
         {f"translate:{to}": Task(source=from_, target=to)},
         found.folder.resolve().name,
     )
-    return Foreign(found.folder, config, tokenizer, target_tokenizer, found.tensors, found.shortlist)
+    return Foreign(
+        found.folder,
+        config,
+        tokenizer,
+        target_tokenizer,
+        found.tensors,
+        found.shortlist,
+        input_limits=found.input_limits,
+    )

@@ -28,6 +28,15 @@ TOKENIZER, TOKENIZER_CONFIG, CONFIG, VOCAB, MERGES = (
     "vocab.json",
     "merges.txt",
 )
+# Which files each kind of model keeps its vocabulary in.
+VOCABULARIES = {
+    "marian": f"source.spm (with target.spm and {VOCAB})",
+    "t5": f"{TOKENIZER} or spiece.model",
+    "mt5": f"{TOKENIZER} or spiece.model",
+    "bart": f"{TOKENIZER}, or {MERGES} with {VOCAB},",
+    "mbart": f"{TOKENIZER} or sentencepiece.bpe.model",
+    "m2m_100": f"{TOKENIZER} or sentencepiece.bpe.model",
+}
 EXTRA_IDS = 100  # pieces <extra_id_0> … that T5's vocabulary goes on with
 
 
@@ -194,14 +203,14 @@ def read_tokenizers(folder: str | Path, model_type: str) -> tuple[LibraryTokeniz
         if (folder / name).is_file():
             tokenizer = read(folder, folder / name)
             return tokenizer, tokenizer
-    raise CheckpointError(
-        f"{folder} has no vocabulary: {TOKENIZER}, source.spm, spiece.model, sentencepiece.bpe.model or {MERGES}"
-    )
+    raise CheckpointError(f"{folder}, a {model_type} model, has no vocabulary: {VOCABULARIES[model_type]} is missing")
 
 
 def _marian(folder: Path) -> tuple[LibraryTokenizer, LibraryTokenizer]:
     """Two SentencePiece models, and vocab.json with the ids of their pieces; a second vocabulary for the target if there is
     target_vocab.json."""
+    if not (folder / "target.spm").is_file():
+        raise CheckpointError(f"{folder} has source.spm, but target.spm, the vocabulary of its outputs, is missing")
     source_vocab, target_vocab = folder / VOCAB, folder / "target_vocab.json"
     if not target_vocab.is_file():
         target_vocab = source_vocab
@@ -296,7 +305,9 @@ def _read_vocabulary(path: Path) -> list[str]:
     """The pieces of a vocab.json in the order of their ids."""
     values = _read_json(path)
     if not values:
-        raise CheckpointError(f"{path} is missing or empty")
+        raise CheckpointError(
+            f"{path} {'is empty' if path.is_file() else 'is missing: it has the numbers of the pieces'}"
+        )
     try:
         return vocabulary_of({"type": "BPE", "vocab": values}, [])
     except (CheckpointError, TypeError) as error:

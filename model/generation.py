@@ -1,7 +1,8 @@
 """Search for the best output: greedy, beam search and sampling over any engine that can do one step.
 
 Each step: raw logits → rules (they set what is not allowed to -inf) → one log_softmax → add → top 2K. What a rule
-forbids is taken out before the softmax, so the probabilities of the rest sum to one.
+forbids is taken out before the softmax, so the probabilities of the rest sum to one; or, where a checkpoint says so
+(GenerationConfig.renormalize), after it: log_softmax → rules → add → top 2K.
 
 A hypothesis is ranked by
 
@@ -18,15 +19,26 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from .config import GenerationConfig, SpecialIds
-from .errors import TxError
+from .errors import NOT_A_NUMBER, TxError
 from .results import Hypothesis
-from .rules import FloatArray, IntArray, LogitsRule, MinLength, NoRepeatNgram, OnlySpans, Suppress
+from .rules import (
+    FloatArray,
+    IntArray,
+    LogitsRule,
+    MinLength,
+    NoRepeatNgram,
+    OnlySpans,
+    Penalty,
+    SourceNoRepeatNgram,
+    Suppress,
+    SuppressFirst,
+)
 
 __all__ = ["LogitsRule", "OnlySpans", "Stepper", "generate"]
 
@@ -51,6 +63,18 @@ class Stepper(Protocol):
 
     def reorder(self, state: Any, rows: IntArray) -> Any:
         """The state whose row i is row rows[i] of the given one: rows are kept, repeated or dropped."""
+
+
+@runtime_checkable
+class FastStepper(Stepper, Protocol):
+    """An engine that also finds the best pieces itself, where that is sooner done than handing all logits over."""
+
+    def best(
+        self, ids: IntArray, state: Any, count: int, forbidden: IntArray, renormalise: bool
+    ) -> tuple[IntArray, FloatArray]:
+        """As `step`, but returns the `count` most probable pieces and their log P, each [rows, count], the best first and
+        none of `forbidden`; of these log P add up to one without them if `renormalise`, else with them. Where fewer
+        pieces are left the rest is at −∞."""
 
 
 def generate(
@@ -96,35 +120,79 @@ def generate(
         raise ValueError(f"n_best must be at least 1, not {n_best}")
     if not src:
         return []
-    own_rules = _rules(config, special)
     prefix = prefix or [special.decoder_start]
+    own_rules = rules_of(config, special, src, prefix)
     search = _Search(src, config, special, n_best, len(prefix) - 1)
     state = stepper.start(src, len(search.total) // len(src), kinds)
-    for piece in prefix:
-        logits = stepper.step(np.full(len(search.total), piece, dtype=np.int64), state)
+    fast = stepper if isinstance(stepper, FastStepper) and not rules and not config.sample else None
+    forbidden = _forbidden(own_rules) if fast is not None and not _multiplied(config, search.width) else None
+    for piece in prefix[:-1]:
+        stepper.step(np.full(len(search.total), piece, dtype=np.int64), state)
+    last = np.full(len(search.total), prefix[-1], dtype=np.int64)
     while True:
-        logits = np.require(logits, np.float32, ["C", "W"])
-        for rule in own_rules:
-            rule(search.ids, search.sentences, logits)
-        norm = None if renormalise else log_sum_exp(logits)
-        for rule in rules:
-            rule(search.ids, search.sentences, logits)
-        rows = search.advance(logits, norm)
+        if fast is not None and forbidden is not None:
+            rows = search.advance(*fast.best(last, state, search.candidates, forbidden, config.renormalize))
+        else:
+            logits = np.require(stepper.step(last, state), np.float32, ["C", "W"])
+            norm = normalised(logits, config, search.width)
+            for rule in own_rules:
+                rule(search.ids, search.sentences, logits)
+            if norm is None and not renormalise:
+                norm = log_sum_exp(logits)
+            for rule in rules:
+                rule(search.ids, search.sentences, logits)
+            rows = search.advance(*search.choose(logits, norm))
         if not rows.size:
             return [_rank(found, n_best) for found in search.found]
-        if len(rows) != len(logits) or (rows != np.arange(len(rows))).any():
+        if len(rows) != len(last) or (rows != np.arange(len(rows))).any():
             state = stepper.reorder(state, rows)
-        logits = stepper.step(np.ascontiguousarray(search.ids[:, -1]), state)
+        last = np.ascontiguousarray(search.ids[:, -1])
 
 
-def _rules(config: GenerationConfig, special: SpecialIds) -> list[LogitsRule]:
+def _forbidden(rules: Sequence[LogitsRule]) -> IntArray | None:
+    """The pieces that the rules forbid, always; None if they do anything else."""
+    if all(isinstance(rule, Suppress) for rule in rules):
+        return np.unique(np.concatenate([rule.ids for rule in rules if isinstance(rule, Suppress)]))
+    return None
+
+
+def _multiplied(config: GenerationConfig, width: int) -> bool:
+    """Whether a rule multiplies log-probabilities: see `normalised`."""
+    return width > 1 and (config.repetition_penalty != 1 or config.source_reward != 1)
+
+
+def normalised(logits: FloatArray, config: GenerationConfig, width: int) -> DoubleArray | None:
+    """log Σ exp of logits [rows, V] before the rules, [rows], if it counts; None if that after them does. What a rule
+    multiplies in a search with beams of `width` are log-probabilities, in a greedy one logits, as in the reference
+    implementation: with such a rule the logits become those, in place."""
+    multiplied = _multiplied(config, width)
+    if config.renormalize and not multiplied:
+        return None
+    norm = log_sum_exp(logits)
+    if not multiplied:
+        return norm
+    logits -= norm[:, None].astype(np.float32)
+    return None if config.renormalize else np.zeros(len(logits))
+
+
+def rules_of(
+    config: GenerationConfig, special: SpecialIds, src: Sequence[Sequence[int]], prefix: Sequence[int]
+) -> list[LogitsRule]:
     """The rules that the settings ask for. Padding is never produced (unless it doubles as the end piece)."""
     pad = () if special.pad == special.eos else (special.pad,)
     rules: list[LogitsRule] = [Suppress([*pad, *config.suppress])]
+    if config.suppress_first:
+        rules.append(SuppressFirst(config.suppress_first))
+    if config.source_reward != 1:
+        rules.append(Penalty(1 / config.source_reward, src=src))
+    if config.repetition_penalty != 1:
+        rules.append(Penalty(config.repetition_penalty, prefix))
     if config.min_length:
         rules.append(MinLength(config.min_length, special.eos))
     if config.no_repeat_ngram:
-        rules.append(NoRepeatNgram(config.no_repeat_ngram))
+        rules.append(NoRepeatNgram(config.no_repeat_ngram, prefix[1:]))
+    if config.source_no_repeat_ngram:
+        rules.append(SourceNoRepeatNgram(config.source_no_repeat_ngram, src, prefix))
     return rules
 
 
@@ -163,17 +231,35 @@ class _Search:
             seed = config.seed % 2**64
             self.random = [np.random.default_rng((seed, h, draw)) for h in hashes for draw in range(draws)]
 
-    def advance(self, logits: FloatArray, norm: DoubleArray | None = None) -> IntArray:
-        """Adds one piece to every hypothesis, given logits [rows, V] after the rules and log Σ exp of all that counts
-        [rows], by default of these logits. Closes what has come to an end and drops the groups that are done. Returns the
-        old row that each of the new rows comes from."""
+    @property
+    def candidates(self) -> int:
+        """How many continuations of a row have to be known: 2K of a beam, for K of them may be end pieces."""
+        return 1 if self.width == 1 else 2 * self.width
+
+    def choose(self, logits: FloatArray, norm: DoubleArray | None = None) -> tuple[IntArray, DoubleArray]:
+        """The continuations of each row, best first, and their log p, each [rows, candidates], given logits [rows, V] after
+        the rules and log Σ exp of all that counts [rows], by default of these logits."""
         highest = log_sum_exp(logits) if norm is None else logits.max(axis=1)
         norm = highest if norm is None else norm
-        stuck = np.isneginf(highest)  # nothing is allowed
+        norm[np.isneginf(highest)] = 0.0  # nothing is allowed: log p = −∞
+        if self.width > 1:
+            ids, values = _top(logits, self.candidates)
+        elif self.config.sample:
+            ids = self._draw(logits)[:, None]
+            values = np.take_along_axis(logits, ids, axis=1)
+        else:
+            ids = logits.argmax(axis=1)[:, None]
+            values = np.take_along_axis(logits, ids, axis=1)
+        return ids, np.minimum(values - norm[:, None], 0.0)
+
+    def advance(self, ids: IntArray, log_probs: FloatArray | DoubleArray) -> IntArray:
+        """Adds one piece to every hypothesis, given the best continuations of each row and their log p, each
+        [rows, candidates]. Closes what has come to an end and drops the groups that are done. Returns the old row that each
+        of the new rows comes from."""
+        stuck = np.isneginf(log_probs[:, 0])  # nothing is allowed
         for row in np.flatnonzero(stuck & np.isfinite(self.total)).tolist():
             self._close(row, self.ids[row], self.total[row], finished=False)
-        norm[stuck] = 0.0
-        parents, pieces, totals = self._choose(logits, norm)  # each [groups, candidates], best first
+        parents, pieces, totals = self._rank_candidates(ids, log_probs)  # each [groups, candidates], best first
 
         ends, possible = pieces == self.eos, np.isfinite(totals)
         finishing = ends & possible
@@ -197,20 +283,18 @@ class _Search:
         self._close_at_limit()
         return rows[self._keep_unfinished()]
 
-    def _choose(self, logits: FloatArray, norm: DoubleArray) -> tuple[IntArray, IntArray, DoubleArray]:
+    def _rank_candidates(
+        self, ids: IntArray, log_probs: FloatArray | DoubleArray
+    ) -> tuple[IntArray, IntArray, DoubleArray]:
         """The candidates of each group, best first: parent rows, pieces and Σ log p, each [groups, candidates]."""
+        totals = self.total[:, None] + log_probs
+        parents = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
         if self.width == 1:  # greedy and sampling: one candidate a row
-            pieces = self._draw(logits) if self.config.sample else logits.argmax(axis=1)
-            rows = np.arange(len(logits))
-            totals = self.total + np.minimum(logits[rows, pieces] - norm, 0.0)
-            return rows[:, None], pieces[:, None], totals[:, None]
+            return parents, ids, totals
         # The 2K best of a sentence are among the 2K best of each of its rows.
-        ids, values = _top(logits, 2 * self.width)  # [rows, 2K]
-        log_probs = np.minimum(values - norm[:, None], 0.0)
-        parents = np.broadcast_to(np.arange(len(logits))[:, None], ids.shape)
         groups = len(self.groups)
-        totals = (self.total[:, None] + log_probs).reshape(groups, -1)
-        best = np.argsort(-totals, axis=1, kind="stable")[:, : 2 * self.width]
+        totals = totals.reshape(groups, -1)
+        best = np.argsort(-totals, axis=1, kind="stable")[:, : self.candidates]
         return (
             np.take_along_axis(parents.reshape(groups, -1), best, axis=1),
             np.take_along_axis(ids.reshape(groups, -1), best, axis=1),
@@ -295,7 +379,7 @@ def log_sum_exp(logits: FloatArray) -> DoubleArray:
     """log Σ exp of each row, [rows]; -inf for a row that is -inf throughout."""
     highest = logits.max(axis=1, keepdims=True)
     if not (highest < np.inf).all():  # also false for NaN
-        raise TxError("the model's output is not a number: its weights are damaged or do not fit its configuration")
+        raise TxError(NOT_A_NUMBER)
     highest[np.isneginf(highest)] = 0.0
     sums = np.empty(len(logits), dtype=np.float64)
     buffer = np.empty((8, logits.shape[1]), dtype=np.float32)  # a few rows at a time stay in the processor's cache
@@ -336,7 +420,10 @@ def _loop_runs(src: Sequence[int]) -> list[int]:
     row = np.asarray(src, dtype=np.int64)
     repeats = 1  # of any n-gram in the source
     for n in range(1, min(LOOP_NGRAM, len(row) // 2) + 1):
-        changes = np.flatnonzero(row[n:] != row[:-n])
+        same = row[n:] == row[:-n]
+        if not same.any():
+            continue
+        changes = np.flatnonzero(~same)
         longest = int(np.diff(changes, prepend=-1, append=len(row) - n).max()) - 1
         repeats = max(repeats, longest // n + 1)
     needed = [max(LOOP_REPEATS, -(-LOOP_PIECES // n), repeats + 1) for n in range(1, LOOP_NGRAM + 1)]

@@ -175,7 +175,9 @@ def tasks(
     Raises CheckpointError where nothing tells a translation model's languages, or a piece for one is missing.
     """
     folder = Path(folder)
-    values = {**values, **_read(folder / "generation_config.json")}
+    search = folder / "generation_config.json"
+    if search.is_file():  # what it leaves out is not forced, whatever config.json says
+        values = {**values, "forced_bos_token_id": None, **_read(search)}
     more = _read(folder / "tokenizer_config.json")
     called = [
         folder.resolve().name,

@@ -12,7 +12,8 @@ from .attention import KV, MultiHeadAttention
 from .config import ModelConfig
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu,
+    # In place where no gradient will ask for what was there: what is not written elsewhere is sooner done.
+    "relu": lambda x: functional.relu(x, inplace=not torch.is_grad_enabled()),
     "gelu": functional.gelu,
     "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
     "silu": functional.silu,
@@ -45,6 +46,7 @@ class FeedForward(nn.Module):
         self.w_1 = nn.Linear(config.d_model, config.d_ff, bias=config.bias)
         self.w_2 = nn.Linear(config.d_ff, config.d_model, bias=config.bias)
         self.w_gate = nn.Linear(config.d_model, config.d_ff, bias=config.bias) if config.gated_ffn else None
+        self.is_non_negative = config.activation == "relu" and not config.gated_ffn  # what w_2 gets
 
     def forward(self, x: Tensor) -> Tensor:
         if self.w_gate is None:
@@ -87,7 +89,8 @@ class EncoderLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """x [B, S, d_model], mask [B, 1, 1, S] → [B, S, d_model] and the weights [B, H, S, S] if asked for."""
         h = self.self_attn_norm(x) if self.norm_first else x
-        h, weights = self.self_attn(h, self.self_attn.keys_values(h), mask, bias, need_weights)
+        query, kv = self.self_attn.queries_keys_values(h)
+        h, weights = self.self_attn(None, kv, mask, bias, need_weights, query)
         x = x + h if self.norm_first else self.self_attn_norm(x + h)
         h = self.ffn(self.ffn_norm(x) if self.norm_first else x)
         return x + h if self.norm_first else self.ffn_norm(x + h), weights
@@ -125,10 +128,10 @@ class DecoderLayer(nn.Module):
             assert not isinstance(past, tuple)
             h, present = self.self_attn(h, past)
         else:
-            present = self.self_attn.keys_values(h)
+            query, present = self.self_attn.queries_keys_values(h)
             if isinstance(past, tuple):
                 present = KV(torch.cat((past[0], present[0]), dim=2), torch.cat((past[1], present[1]), dim=2))
-            h, self_weights = self.self_attn(h, present, self_mask, bias, need_weights)
+            h, self_weights = self.self_attn(None, present, self_mask, bias, need_weights, query)
         x = x + h if self.norm_first else self.self_attn_norm(x + h)
         h = self.cross_attn_norm(x) if self.norm_first else x
         h, cross_weights = self.cross_attn(h, cross_kv, memory_mask, None, need_weights)

@@ -38,6 +38,7 @@ class MarianFolder(NamedTuple):
     vocabularies: tuple[Path, Path]  # of the source and the target; the same file where there is one
     shortlist: Path | None
     languages: tuple[str, str]  # of the source and the target, ("", "") where no name tells
+    input_limits: dict[str, float]  # see MarianWeights
 
 
 # --- which files ---
@@ -63,32 +64,43 @@ def read_marian_folder(path: Path) -> MarianFolder:
             names = ", ".join(p.name for p in chosen) or "none"
             raise CheckpointError(f"{folder} must have one file of weights, and has {names}: give the path of one")
         path = chosen[0]
-    model, tensors = read_weights(path)
+    weights = read_weights(path)
     vocabularies = _vocabularies(folder, config)
-    if vocabularies[0] != vocabularies[1] and model.share_embeddings:
+    if vocabularies[0] != vocabularies[1] and weights.config.share_embeddings:
         raise CheckpointError(f"{folder} has two vocabularies, but {path.name} has one table for both")
     return MarianFolder(
         folder,
         path,
-        model,
+        weights.config,
         _generation(config, config_path or path),
-        tensors,
+        weights.tensors,
         vocabularies,
         _shortlist(folder, config),
         _languages(folder, [path.name, *(p.name for p in vocabularies)]),
+        weights.input_limits,
     )
 
 
 def _configuration(folder: Path, wanted: str | None, models: Sequence[str]) -> tuple[Path | None, Values]:
-    """The configuration that names the wanted file of weights, or one of those that are there; else one that names none."""
+    """The configuration that names the wanted file of weights, or one of those that are there; else one that names none.
+    Where there is none of these, raises CheckpointError for one that cannot be read, or that names other files."""
     others: list[tuple[Path | None, Values]] = []
+    faults = []
     for path in sorted(p for ending in ("*.yml", "*.yaml") for p in folder.glob(ending)):
-        values = read_yaml(path)
+        try:
+            values = read_yaml(path)
+        except CheckpointError as error:
+            faults.append(error)
+            continue
         named = _names(values, "models")
         if any(name == wanted or (wanted is None and name in models) for name in named):
             return path, values
         if not named and "vocabs" in values:
             others.append((path, values))
+        elif named and wanted is None:
+            faults.append(CheckpointError(f"{path} names the weights {named[0]}, which are not in its folder"))
+    if faults and not others:
+        raise faults[0]
     return others[0] if others else (None, {})
 
 

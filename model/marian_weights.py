@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 NEVER = -1e4  # the logit of the start piece; less is no number in half precision
 VERSION = struct.pack("<Q", 1)  # what a file of weights begins with
 
+MULTIPLIER = "_QuantMultA"  # behind the name of a matrix: what its int8 activations are multiplied by
+_LAYER = re.compile(r"(encoder|decoder)_l([1-9][0-9]{0,3})_(\w+)")
 _ATTENTION = {"Wq": "q_proj.weight", "bq": "q_proj.bias", "Wk": "k_proj.weight", "bk": "k_proj.bias",
               "Wv": "v_proj.weight", "bv": "v_proj.bias", "Wo": "o_proj.weight", "bo": "o_proj.bias"}  # fmt: skip
 # Marian's names in a layer → ours. An SSRU's ("rnn") norm is called like a feed-forward network's.
@@ -73,9 +76,18 @@ def is_weights(path: Path) -> bool:
         return False
 
 
-def read_weights(path: Path) -> tuple[ModelConfig, dict[str, Array]]:
-    """The architecture that a file of weights states, and its tensors by the names of `Transformer.state_dict()`,
-    float32. Raises CheckpointError for an architecture that our layers do not have, and for a tensor that is missing,
+class MarianWeights(NamedTuple):
+    """The architecture that a file states, its tensors by the names of `Transformer.state_dict()`, float32, and for the
+    linear layers of which it says so how large the numbers that come in are taken to be: one beyond ± the limit counts as the
+    limit. That serves arithmetic with int8 activations (see module int8); it is empty where the file does not say."""
+
+    config: ModelConfig
+    tensors: dict[str, Array]
+    input_limits: dict[str, float]
+
+
+def read_weights(path: Path) -> MarianWeights:
+    """Reads a file of weights. Raises CheckpointError for an architecture that our layers do not have, and for a tensor that is missing,
     unknown or of another shape than the architecture says."""
     stated = parse_yaml(read_model_yaml(path))
     if not stated:
@@ -93,11 +105,15 @@ def read_weights(path: Path) -> tuple[ModelConfig, dict[str, Array]]:
     if not config.tie_output:
         output = arrays.pop("decoder_ff_logit_out_Wt", None)
         ours["output.weight"] = _with_start(arrays.pop("decoder_ff_logit_out_W").T if output is None else output)
-    for name in [name for name in arrays if name.endswith("_QuantMultA")]:
-        del arrays[name]  # for arithmetic with int8 activations; ours is in floating point
-    unknown = []
+    unknown, limits = [], {}
+    for name in [name for name in arrays if name.endswith(MULTIPLIER)]:
+        multiplier = float(arrays.pop(name).ravel()[0])  # from a number to one of −127 … 127
+        layer = _LAYER.fullmatch(name.removesuffix(MULTIPLIER))
+        if layer and layer[3] in NAMES and 0 < multiplier < math.inf:
+            linear = NAMES[layer[3]].removesuffix(".weight")
+            limits[f"{layer[1]}.layers.{int(layer[2]) - 1}.{linear}"] = 127 / multiplier
     for name, array in arrays.items():
-        match = re.fullmatch(r"(encoder|decoder)_l([1-9][0-9]{0,3})_(\w+)", name)
+        match = _LAYER.fullmatch(name)
         part = NAMES.get(match[3]) if match else None
         if match is None or part is None:
             unknown.append(name)
@@ -109,7 +125,7 @@ def read_weights(path: Path) -> tuple[ModelConfig, dict[str, Array]]:
     if unknown:
         raise CheckpointError(f"{path}: tensors unknown: {', '.join(unknown[:3])}{' and more' * (len(unknown) > 3)}")
     _check_shapes(path, ours, tensor_shapes(config))
-    return config, ours
+    return MarianWeights(config, ours, limits)
 
 
 def _with_start(table: Array) -> Array:

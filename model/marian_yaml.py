@@ -12,10 +12,11 @@ from .errors import CheckpointError
 Values: TypeAlias = Mapping[str, str | list[str]]
 
 MAX_YAML_BYTES = 1 << 20
+_PAIR = re.compile(r"([A-Za-z][\w-]*)\s*:(?:\s+(.*))?$")
 
 
 def read_yaml(path: Path) -> Values:
-    """The settings in a file. Raises CheckpointError if it cannot be read or is too long."""
+    """The settings in a file. Raises CheckpointError if it cannot be read, is too long, or is not written as Marian writes."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_YAML_BYTES + 1)
@@ -23,7 +24,25 @@ def read_yaml(path: Path) -> Values:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     if len(content) > MAX_YAML_BYTES:
         raise CheckpointError(f"{path} is too long to be a configuration ({MAX_YAML_BYTES} bytes and more)")
-    return parse_yaml(content.decode("utf-8", errors="replace"))
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path} is not UTF-8 at byte {error.start}: it is no configuration") from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not _is_read(line):
+            raise CheckpointError(f"{path} line {number} is not `key: value` nor a list: {line.strip()[:40]!r}")
+    return parse_yaml(text)
+
+
+def _is_read(line: str) -> bool:
+    """Whether a line is one that `parse_yaml` reads, or may pass over."""
+    pair = _PAIR.match(line)
+    if pair is None:
+        return not line.strip() or line[0] in " \t#-%" or line.startswith("...")
+    value = (pair[2] or "").strip()
+    if value[:1] == "[":
+        return _plain(value).endswith("]")
+    return value[:1] not in ("'", '"') or value[0] in value[1:]
 
 
 def parse_yaml(text: str) -> Values:
@@ -33,7 +52,7 @@ def parse_yaml(text: str) -> Values:
     key = ""
     for line in text.splitlines():
         stripped = line.strip()
-        pair = re.match(r"([A-Za-z][\w-]*)\s*:(?:\s+(.*))?$", line)
+        pair = _PAIR.match(line)
         if pair:
             key, value = pair[1], _plain(pair[2] or "")
             if value.startswith("[") and value.endswith("]"):

@@ -30,6 +30,17 @@ class Suppress:
         logits[:, self.ids] = -np.inf
 
 
+class SuppressFirst:
+    """The given ids do not come first."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self.ids = np.asarray(sorted(set(ids)), dtype=np.int64)
+
+    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
+        if not ids.shape[1]:
+            logits[:, self.ids] = -np.inf
+
+
 class MinLength:
     """No end piece before `length` pieces of output (the end piece not counted)."""
 
@@ -42,12 +53,13 @@ class MinLength:
 
 
 class NoRepeatNgram:
-    """No n pieces occur twice in one output."""
+    """No n pieces occur twice in one output, `prefix`, what was forced on it, counted with it."""
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    def __init__(self, n: int, prefix: Sequence[int] = ()) -> None:
+        self.n, self.prefix = n, np.asarray(prefix, dtype=np.int64)
 
     def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
+        ids = _after(self.prefix, ids)
         n, length = self.n, ids.shape[1]
         if length < n:
             return
@@ -55,6 +67,46 @@ class NoRepeatNgram:
         tail = ids[:, length - n + 1 :]  # the n - 1 pieces that the next one would complete
         rows, starts = np.nonzero((ngrams[:, :, :-1] == tail[:, None, :]).all(axis=2))
         logits[rows, ngrams[rows, starts, -1]] = -np.inf
+
+
+def _after(prefix: IntArray, ids: IntArray) -> IntArray:
+    """Each row of ids [rows, T] after the prefix [P]: [rows, P + T]."""
+    return np.concatenate([np.broadcast_to(prefix, (len(ids), len(prefix))), ids], axis=1)
+
+
+class SourceNoRepeatNgram:
+    """No n pieces that follow one another in the source do in the output. `prefix` is what the decoder is fed first."""
+
+    def __init__(self, n: int, src: Sequence[Sequence[int]], prefix: Sequence[int]) -> None:
+        self.n, self.prefix = n, tuple(prefix)
+        self.following: list[dict[tuple[int, ...], list[int]]] = [{} for _ in src]
+        for row, following in zip(src, self.following, strict=True):
+            for i in range(len(row) - n + 1):
+                following.setdefault(tuple(row[i : i + n - 1]), []).append(row[i + n - 1])
+
+    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
+        for row, (sentence, pieces) in enumerate(zip(sentences.tolist(), ids.tolist(), strict=True)):
+            written = (*self.prefix, *pieces)
+            tail = written[len(written) - self.n + 1 :]  # the n - 1 pieces that the next one would complete
+            logits[row, self.following[sentence].get(tail, [])] = -np.inf
+
+
+class Penalty:
+    """Pieces that were produced, with what the decoder was fed before them, become less likely (Keskar et al. 2019, §4.1):
+    a value below zero is multiplied by `penalty`, another divided by it. With `src`, the pieces of the source instead."""
+
+    def __init__(self, penalty: float, prefix: Sequence[int] = (), src: Sequence[Sequence[int]] | None = None) -> None:
+        self.penalty, self.prefix = np.float32(penalty), np.asarray(prefix, dtype=np.int64)
+        self.src: IntArray | None = None
+        if src is not None:  # as rows of equal length: a piece once more changes nothing
+            longest = max(map(len, src), default=0)
+            self.src = np.array([[*row, *list(row[-1:]) * (longest - len(row))] for row in src], dtype=np.int64)
+
+    def __call__(self, ids: IntArray, sentences: IntArray, logits: FloatArray) -> None:
+        seen = _after(self.prefix, ids) if self.src is None else self.src[sentences]
+        values = np.take_along_axis(logits, seen, axis=1)
+        scaled = np.where(values < 0, values * self.penalty, values / self.penalty)
+        np.put_along_axis(logits, seen, scaled, axis=1)
 
 
 class EachOnce:

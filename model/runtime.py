@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from . import memory
 from .checkpoint import Checkpoint, load_checkpoint, load_transformer, resolve_model
 from .config import GenerationConfig, Task
-from .errors import CheckpointError, ConfigError, InputError, UsageError
+from .errors import CheckpointError, ConfigError, InputError, TxError, UsageError
 from .threads import blas_threads, cores, patient_threads
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from .torch_engine import TorchStepper
 
 ENGINES = ("auto", "numpy", "torch")
+PRECISIONS = ("auto", "fp32", "bf16", "int8")
 # The work (source pieces of all segments that wait, times beams) from which on PyTorch, which takes seconds to import, may
 # be done sooner than NumPy, and the cores that it needs for that: with two, NumPy on one of them lost nothing to it in
 # 54,000 pieces (tests/bench/crossover.py).
 TORCH_FROM = 20_000
 TORCH_CORES = 4
+TORCH_MEMORY = 1 << 30  # bytes: with less, NumPy, which takes a few hundred MB less, is the better choice
 MAX_THREADS = 4  # of PyTorch; matrices this small gain nothing from more
 
 # What a model that lacks a task was not trained to do, and what one that has it does.
@@ -48,8 +51,15 @@ class Runtime:
     NumPy's number is settled when it is first imported; a program that has done so before has to set
     OPENBLAS_NUM_THREADS (or whatever its NumPy looks for) itself.
 
+    `precision` is what PyTorch multiplies matrices in: fp32; bf16 or int8, which are faster where the processor has
+    instructions for them, and change a word now and then; "auto" is bf16 on processors that do it in hardware (see module
+    precision), else fp32. NumPy always computes in fp32.
+
     `shortlist` lets the outputs hold only the pieces that the model's shortlist gives for the sources of a batch: faster,
     and sometimes another word. Few models have one.
+
+    `max_memory` is how many bytes the process, or all that share the work (`prepare`), should take at most: batches are
+    made as small as that asks for. Without it a batch takes one GB at most, or what a single text takes.
     """
 
     def __init__(
@@ -60,6 +70,8 @@ class Runtime:
         threads: int | None = None,
         engine: str = "auto",
         shortlist: bool = False,
+        max_memory: int | None = None,
+        precision: str = "auto",
     ) -> None:
         if threads is not None:
             check_whole("threads", threads)
@@ -67,8 +79,17 @@ class Runtime:
             raise UsageError(f"engine must be one of {', '.join(ENGINES)}, not {engine!r}")
         if engine == "numpy" and device != "cpu":
             raise UsageError(f"the engine numpy computes on the cpu, not on {device!r}: use torch for that")
+        if precision not in PRECISIONS:
+            raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+        if precision in ("bf16", "int8"):
+            if engine == "numpy":
+                raise UsageError(f"the engine numpy computes in fp32, not in {precision}: use torch for that")
+            engine = "torch"
+        self.precision = precision
         self.path = resolve_model(model)
-        self.device, self.threads, self.shortlist = device, threads, shortlist
+        self.device, self.threads, self.shortlist, self.max_memory = device, threads, shortlist, max_memory
+        self._processes = 1  # that share the work: see `prepare`
+        self._rooms: dict[str, int] = {}  # see `_room`; for each engine
         self._wanted = engine if device == "cpu" else "torch"
 
     @property
@@ -99,11 +120,86 @@ class Runtime:
         """The engine for this much work (see TORCH_FROM), or with `more` for work without end."""
         n_cores = min(cores(), self.threads or MAX_THREADS)
         little = (work < TORCH_FROM and not more) or n_cores < TORCH_CORES
+        little = little or (self.max_memory is not None and self.max_memory < TORCH_MEMORY)
         if self._wanted == "numpy" or (self._wanted == "auto" and self.engine != "torch" and little):
             return self._numpy_stepper
         stepper = self._torch_stepper
         vars(self).pop("_numpy_stepper", None)  # its memory
         return stepper
+
+    def prepare(self, processes: int) -> None:
+        """Loads, checks and converts the weights, for so many processes that are forked afterwards and share them, and
+        chooses the engine for work without end on a share of the cores. Leaves no thread behind, for a process that is
+        forked has none of them and would wait for it for ever. Each process has to call `begin`. Raises UsageError for a
+        device whose memory they could not share."""
+        if self.device != "cpu":
+            raise UsageError(f"several processes (--jobs) share the cpu, not {self.device}: leave out one of the two")
+        share = self.threads or min(MAX_THREADS, max(1, cores() // processes))
+        self.checkpoint.verify()
+        if self._wanted == "torch" or (
+            self._wanted == "auto" and share >= TORCH_CORES and (self.max_memory or TORCH_MEMORY) >= TORCH_MEMORY
+        ):
+            self._wanted, self.threads = "torch", 1
+        else:
+            self._wanted, share = "numpy", self.threads or 1
+        self._processes = processes
+        self._use_all()
+        if self.max_memory is not None:
+            self._room()  # is measured here, once for all
+        self.threads = share
+
+    def batches(self, jobs: Sequence[Job], most: int, search: GenerationConfig, beams: int) -> Iterator[slice]:
+        """Where jobs of one task, the shortest first, are to be parted for batches of up to `most` that fit into the memory
+        that may be taken. Raises TxError where not even one does."""
+
+        @functools.cache
+        def cost(source: int) -> int:
+            return memory.of_search(config.model, source, before + search.length_limit(source), beams)
+
+        config, task = self.checkpoint.config, self.checkpoint.config.tasks[jobs[0][0]]
+        around, before = len(task.src_prefix) + 1 + len(task.src_suffix), len(task.tgt_prefix) or 1
+        room = memory.USUAL if self.max_memory is None else self._room()
+        for part in memory.batches([cost(around + len(ids)) for _, ids in jobs], most, room):
+            longest = around + len(jobs[part.stop - 1][1])
+            if self.max_memory is not None and cost(longest) > room:
+                needed = memory.said(self.max_memory + (cost(longest) - room) * self._processes)
+                raise TxError(
+                    f"a sentence of {longest} pieces with {beams} hypotheses at a time needs {needed} in all: more than "
+                    f"the {memory.said(self.max_memory)} of --max-memory"
+                )
+            yield part
+
+    def _room(self) -> int:
+        """The bytes that the search may take at a time under `max_memory`, next to all else. Raises TxError if there are
+        none."""
+        assert self.max_memory is not None
+        if self.engine not in self._rooms:
+            memory.give_back_what_is_freed()
+            self._use_all()
+            taken = memory.in_use() + memory.SPARE * self._processes
+            if taken > self.max_memory:
+                raise TxError(
+                    f"the model {self.path.name} alone needs {memory.said(taken)}: more than the "
+                    f"{memory.said(self.max_memory)} of --max-memory"
+                )
+            self._rooms[self.engine] = (self.max_memory - taken) // self._processes
+        return self._rooms[self.engine]
+
+    def _use_all(self) -> None:
+        """Takes one step with the engine, which reads and converts every tensor."""
+        stepper = self.stepper(0)
+        import numpy as np
+
+        special = self.checkpoint.config.special
+        state: Any = stepper.start([[special.eos]], 1)
+        stepper.step(np.array([special.decoder_start]), state)
+
+    def begin(self) -> None:
+        """What a process that was forked after `prepare` has to do before anything else."""
+        if self._wanted == "torch":
+            import torch
+
+            torch.set_num_threads(self.threads or 1)
 
     @functools.cached_property
     def _numpy_stepper(self) -> NumpyStepper:
@@ -127,7 +223,9 @@ class Runtime:
         except (RuntimeError, AssertionError) as error:
             raise UsageError(f"no device {self.device!r} on this machine; use cpu") from error
         torch.set_num_threads(self.threads or min(MAX_THREADS, torch.get_num_threads()))
-        model = load_transformer(self.checkpoint, self.device)
+        from .precision import prepare
+
+        model = prepare(load_transformer(self.checkpoint, self.device), self.precision, self.checkpoint.input_limits)
         return TorchStepper(model, self.checkpoint.config.special.pad, self._candidates)
 
     @functools.cached_property
@@ -183,8 +281,8 @@ class Runtime:
             if config.model.positions == "learned":
                 most = max(1, config.model.max_positions - len(prefix))
                 search = dataclasses.replace(search, max_length=min(search.max_length, most))
-            for start in range(0, len(todo), batch_size):
-                batch = todo[start : start + batch_size]
+            for part in self.batches(todo, batch_size, search, max(search.beam_size, n_best)):
+                batch = todo[part]
                 src = [[*task.src_prefix, *ids, config.special.eos, *task.src_suffix] for _, ids in batch]
                 with np.errstate(all="ignore"):  # what is no number is found, and said, by the search
                     found = generate(

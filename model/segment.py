@@ -12,7 +12,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .sentence_ends import CLOSING, END_MARKS, HAN, LINE, OPENING, QUOTES_OF_BOTH, is_wide, line_sentences
+from .sentence_ends import (
+    CLOSING,
+    END_MARKS,
+    HAN,
+    LINE,
+    OPENING,
+    QUOTES,
+    QUOTES_OF_BOTH,
+    is_wide,
+    line_sentences,
+    speech_marks,
+)
 
 __all__ = [
     "END_MARKS",
@@ -23,6 +34,7 @@ __all__ = [
     "join",
     "script",
     "sentences",
+    "speech_marks",
     "split",
     "was_split",
 ]
@@ -38,6 +50,7 @@ _CUTS = (
 )
 _NO_START = frozenset(CLOSING + END_MARKS + "，、；：,;:")  # no line starts with these
 _FAR = 20  # characters; so far on a pattern of _CUTS may look
+_ENGLISH_QUOTES = str.maketrans("「」『』", "“”“”")
 _CHINESE_ONLY = frozenset("们这说吗呢你她它很吧么們這說嗎麼")  # Japanese does not write these
 
 
@@ -94,13 +107,18 @@ def join(segments: Sequence[Segment], outputs: Sequence[str], target: str) -> st
     """Puts the outputs, one for each segment with translate=True, in the place of those segments.
 
     Spaces between two sentences are left out where Chinese stands on both sides of them (target "zh") and did not before;
-    other targets get a space between two segments that had none, where Chinese stood beside it and does not any more.
+    other targets get a space between two segments that had none, where Chinese stood beside it and does not any more, and
+    “ for 「 around speech in English.
     Everything else between, before and after is kept to the byte; so outputs equal to the segments give the text itself.
     """
     if len(outputs) != sum(segment.translate for segment in segments):
         raise ValueError(f"{len(outputs)} outputs for {sum(segment.translate for segment in segments)} segments")
     waiting = iter(outputs)
     texts = [next(waiting) if segment.translate else segment.text for segment in segments]
+    quotes = _lone_quotes(segments)
+    if target == "en" and any(text != segment.text for segment, text in zip(segments, texts, strict=True)):
+        for i in quotes:
+            texts[i] = texts[i].translate(_ENGLISH_QUOTES)
     joined: list[str] = []
     for i, (segment, text) in enumerate(zip(segments, texts, strict=True)):
         if segment.text.isspace():
@@ -110,16 +128,30 @@ def join(segments: Sequence[Segment], outputs: Sequence[str], target: str) -> st
                 and all(unicodedata.category(c) == "Zs" for c in segment.text)
             ):
                 sides = [(texts[i - 1][-1:], texts[i + 1][:1]), (segments[i - 1].text[-1], segments[i + 1].text[0])]
-                now, before = [all(map(is_wide, side)) for side in sides]
+                lone = i - 1 in quotes, i + 1 in quotes
+                now, before = [all(q or is_wide(c) for q, c in zip(lone, side, strict=True)) for side in sides]
                 if now and not before:
                     continue
         elif target != "zh" and i > 0 and not segments[i - 1].text.isspace() and texts[i - 1] and text:
             ends = [(segments[i - 1].text[-1], texts[i - 1][-1]), (segment.text[0], text[0])]
             parted = texts[i - 1][-1].isspace() or text[0].isspace()
+            parted = parted or quotes.get(i - 1) == "open" or quotes.get(i) == "close"
             if not parted and any(is_wide(before) and not is_wide(now) for before, now in ends):
                 joined.append(" ")
         joined.append(text)
     return "".join(joined)
+
+
+def _lone_quotes(segments: Sequence[Segment]) -> dict[int, str]:
+    """The quotation marks among the segments, by their numbers: "open" or "close"."""
+    found: dict[int, str] = {}
+    straight: Counter[str] = Counter()
+    for i, segment in enumerate(segments):
+        if segment.text in QUOTES:
+            straight[segment.text] += segment.text.isascii()
+            closes = straight[segment.text] % 2 == 0 if segment.text.isascii() else segment.text in CLOSING
+            found[i] = "close" if closes else "open"
+    return found
 
 
 def guess_language(text: str) -> str:
@@ -180,7 +212,7 @@ def _parts(text: str, fits: Callable[[str], bool]) -> Iterator[tuple[int, int, b
         is_row = marker is not None and "|" in marker[0] and line[0].count("|") > 1
         cells = _CELL.finditer(text, begin, line.end()) if is_row else ()
         spans = [cell.span() for cell in cells] or [(begin, line.end())]
-        for start, end in (sentence for span in spans for sentence in line_sentences(text, *span)):
+        for start, end in (part for span in spans for part in _without_quotes(text, list(line_sentences(text, *span)))):
             first, last = _without_pictures(text, start, end)
             if start < first:
                 yield start, first, False
@@ -194,6 +226,23 @@ def _parts(text: str, fits: Callable[[str], bool]) -> Iterator[tuple[int, int, b
                 rest = _skip_space(text, cut, last)
             if last < end:
                 yield _skip_space(text, last, end), end, False
+
+
+def _without_quotes(text: str, bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The sentences of a line, parted at the quotation marks around speech, which are copied: models lose one of the two,
+    above all where speech has several sentences."""
+    marks = iter(speech_marks(text, bounds))
+    mark = next(marks, None)
+    for start, end in bounds:
+        while mark is not None and mark < end:
+            before = start + len(text[start:mark].rstrip())
+            if start < before:
+                yield start, before
+            yield mark, mark + 1
+            start = _skip_space(text, mark + 1, end)
+            mark = next(marks, None)
+        if start < end:
+            yield start, end
 
 
 def _without_pictures(text: str, start: int, end: int) -> tuple[int, int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 # A text, for the pattern is slow to compile and English does without it.
 HAN = "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]"
@@ -15,6 +16,11 @@ CLOSING = "\"'”’»)\\]}」』）】》〉｣"  # as it stands in a class of 
 OPENING = "\"'“‘«([{「『（【《〈｢¿¡-–—*•"
 QUOTES_OF_BOTH = "“”‘’…—"  # English has them too
 _PAIRS = dict(zip("”’»)]}」』）】》〉｣\"'", "“‘«([{「『（【《〈｢\"'", strict=True))
+_PARTNER = dict(zip("”’」』»\"'", "“‘「『«\"'", strict=True))  # of quotation marks, which a sentence may have one of
+_OPENING_QUOTES = frozenset(_PARTNER.values())
+QUOTES = _OPENING_QUOTES | frozenset(_PARTNER)
+_QUOTE = re.compile(f"[{''.join(QUOTES)}]")
+_SPEECH_ENDS = ".,!?…。，！？"  # before the mark that closes it; a ’ after anything else is an apostrophe
 _COMMAS = "，、；：,;:"
 LOOK_BACK = 200  # characters; so far back the opening quotation mark or bracket is looked for
 
@@ -63,8 +69,9 @@ def line_sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]
     it, or it stands inside one; "……" ends none where Chinese follows at once, as nothing tells whether it does."""
     while start < end and text[start].isspace():
         start += 1
+    first = start
     for match in _END.finditer(text, start, end):
-        if match.end() < end and _quotation_opens(text, start, match):
+        if match.end() < end and _quotation_opens(text, first, match):
             yield start, match.end("marks")
             start = match.end("marks")
         elif match.end() < end and _ends_sentence(text, start, match):
@@ -74,8 +81,30 @@ def line_sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]
         yield start, start + len(text[start:end].rstrip())
 
 
+def speech_marks(text: str, bounds: Sequence[tuple[int, int]]) -> list[int]:
+    """Where the quotation marks around speech are in a line, given where its sentences start and end: around a quotation
+    that is in several of them, or one that ends with a mark and follows a comma, a colon or nothing. Others are around
+    words of a sentence, as "these"."""
+    found, waiting = [], list[int]()
+    starts, ends = {start for start, _ in bounds}, [end for _, end in bounds]
+    for match in _QUOTE.finditer(text, bounds[0][0], bounds[-1][1]) if bounds else ():
+        at, mark = match.start(), match[0]
+        before, after = text[at - 1 : at] or " ", text[at + 1 : at + 2] or " "
+        partner = next((i for i in reversed(waiting) if text[i] == _PARTNER.get(mark)), None)
+        if partner is not None and not before.isspace() and (mark not in "'’" or before in _SPEECH_ENDS):
+            del waiting[waiting.index(partner) :]
+            introduced = partner in starts or text[max(0, partner - 8) : partner].rstrip()[-1:] in tuple(",:，：")
+            over = bisect.bisect_right(ends, partner)
+            if (introduced and before in _SPEECH_ENDS) or ends[over] <= at:
+                found += [partner, at]
+        elif mark in _OPENING_QUOTES and not after.isspace() and not (before.isalnum() and before.isascii()):
+            waiting = [*waiting[-3:], at]
+    return sorted(found)
+
+
 def _quotation_opens(text: str, start: int, match: re.Match[str]) -> bool:
-    """Whether the straight quotation mark after Chinese marks belongs to the next sentence: 她说。"再见。" """
+    """Whether the straight quotation mark after Chinese marks belongs to the next sentence of the line that begins at
+    `start`: 她说。"再见。" """
     if match["closing"][:1] != '"' or match["space"] or match["marks"].strip(_WIDE_MARKS):
         return False
     return text.count('"', max(start, match.start() - LOOK_BACK), match.start()) % 2 == 0

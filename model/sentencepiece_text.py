@@ -9,6 +9,7 @@ between segmentations that are as good as equal may be another than the library 
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
 import struct
@@ -24,6 +25,11 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of p
 UNKNOWN_PENALTY = 10.0  # what an unknown character scores below the worst piece
 USER_DEFINED_SCORE = -0.1  # better than any piece
 MAX_PAIRS = 200_000  # of characters, that are remembered
+MAX_WORDS = 100_000  # that are remembered
+# Scores are added in single precision. A text of so many characters has a score of some −10,000, in which the last bit is a
+# thousandth: ten additions cannot make up a difference of CLEAR.
+MAX_BY_WORDS = 1000
+CLEAR = 0.01
 
 
 class Span(NamedTuple):
@@ -133,6 +139,7 @@ class Segmenter:
             start, size = piece[:3], len(piece)
             if size > self._longest.get(start, 2):
                 self._longest[start] = size
+        self._words: dict[str, list[Span]] = {}  # how a word is cut; empty: that depends on what is before it
         self._plain: set[str] = set()  # pairs of characters of which the first is written as it is
 
     def encode(self, text: str) -> list[int]:
@@ -204,7 +211,7 @@ class Segmenter:
     def cut(self, text: str) -> list[Span]:
         """The pieces of a normalised text. Bytes have the place of their character."""
         spans: list[Span] = []
-        for span in self._merged(text) if self.is_bpe else self._most_probable(text):
+        for span in self._merged(text) if self.is_bpe else self._by_words(text) or self._most_probable(text):
             if span.piece != self.unknown:
                 spans.append(span)
             elif self.byte_fallback:
@@ -215,6 +222,50 @@ class Segmenter:
             else:
                 spans.append(span)
         return spans
+
+    @functools.cached_property
+    def _words_are_apart(self) -> bool:
+        """Whether a piece never reaches from one word into the next, so that words can be cut each by itself."""
+        return not any(SPACE in piece[1:] for piece in self._ids)
+
+    def _by_words(self, text: str) -> list[Span] | None:
+        """As `_most_probable`, sooner: words that came before need not be cut again. None where that is not sure, for a
+        word can be cut in two ways that are as good as equal, and the rounding of the sum of the words before decides."""
+        if len(text) > MAX_BY_WORDS or not self._words_are_apart:
+            return None
+        spans: list[Span] = []
+        start, n = 0, len(text)
+        while start < n:
+            end = text.find(SPACE, start + 1)
+            end = n if end < 0 else end
+            word = text[start:end]
+            known = self._words.get(word)
+            if known is None:
+                if len(self._words) > MAX_WORDS:
+                    self._words.clear()
+                known = self._words[word] = self._most_probable(word) if self._is_clear(word) else []
+            if not known:
+                return None
+            spans += [Span(piece, start + a, start + b) for piece, a, b in known]
+            start = end
+        return spans
+
+    def _is_clear(self, word: str) -> bool:
+        """Whether the best segmentation is better than the second best by more than any rounding."""
+        n = len(word)
+        best, second = [0.0] + [-math.inf] * n, [-math.inf] * (n + 1)  # of word[:j]
+        for i in range(n):
+            for j in range(i + 1, min(i + self._longest.get(word[i : i + 3], 2), n) + 1):
+                piece = self._ids.get(word[i:j])
+                if piece is None and j > i + 1:
+                    continue
+                more = self._unknown_score if piece is None else self._used_scores[piece]
+                for score in (best[i] + more, second[i] + more):
+                    if score > best[j]:
+                        best[j], second[j] = score, best[j]
+                    elif score > second[j]:
+                        second[j] = score
+        return best[n] - second[n] > CLEAR
 
     def _most_probable(self, text: str) -> list[Span]:
         """The segmentation with the highest Σ log p (Viterbi 1967): best[j] = max over i of best[i] + log p(text[i:j])."""

@@ -22,6 +22,7 @@ from .errors import CheckpointError
 from .tensors import TensorFile
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
+NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx")  # weights for other libraries
 MAX_JSON_BYTES = 100_000_000
 MAX_PICKLE_BYTES = 4_000_000  # without the numbers: a tensor takes 200
 # All that a file of tensors by name has to call. PyTorch's own list is longer, and has what can ask for any amount of
@@ -34,6 +35,9 @@ CALLED = {
     *(f"torch {kind}Storage" for kind in ("Double", "Float", "Half", "BFloat16")),
     *(f"torch {kind}Storage" for kind in ("Long", "Int", "Short", "Char", "Byte", "Bool")),
 }
+LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # a pickle of PyTorch's magic number
+# What is said of a file in the old format that ends too soon.
+CUT_SHORT = ("pickle exhausted", "unexpected EOF", "Ran out of input", "not enough data", "remain")
 LEGACY_PICKLES = 5  # of the format before the zip archive: magic number, version, sizes of types, tensors, storages
 
 Array = np.ndarray[Any, Any]
@@ -89,7 +93,9 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise CheckpointError(f"{path} is nested too deeply to be JSON of a model") from error
+    except ValueError as error:
         raise CheckpointError(f"{path} is not valid JSON: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")
@@ -111,7 +117,11 @@ def read_tensors(folder: Path) -> dict[str, Stored]:
         index = folder / f"{name}.index.json"
         if index.is_file():
             return _shards(index, read)
-    raise CheckpointError(f"{folder}: there is neither {SAFETENSORS} nor {PICKLE}, nor an index of their shards")
+    there = [name for name in NOT_READ if (folder / name).is_file()]
+    raise CheckpointError(
+        f"{folder} is a folder of Hugging Face without weights: there is neither {SAFETENSORS} nor {PICKLE}, nor an index "
+        f"of their shards{f' ({there[0]} is not read)' if there else ''}"
+    )
 
 
 def _shards(index: Path, read: Callable[[Path], dict[str, Stored]]) -> dict[str, Stored]:
@@ -136,7 +146,21 @@ def _shards(index: Path, read: Callable[[Path], dict[str, Stored]]) -> dict[str,
     return tensors
 
 
+def _refuse_pointer(path: Path) -> None:
+    """Raises CheckpointError for what Git leaves of a large file, and for an empty one."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(40)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not start:
+        raise CheckpointError(f"{path} is empty: get it again")
+    if start.startswith(b"version https://git-lfs"):
+        raise CheckpointError(f"{path} only says where the weights are: get the file itself, with git lfs pull")
+
+
 def _safetensors(path: Path) -> dict[str, Stored]:
+    _refuse_pointer(path)
     entries = TensorFile(path).entries
     try:
         with path.open("rb") as file:
@@ -155,9 +179,12 @@ def _safetensors(path: Path) -> dict[str, Stored]:
 def _pickle(path: Path) -> dict[str, Stored]:
     import torch
 
+    _refuse_pointer(path)
+    start, is_zip = b"", False
     try:
         with path.open("rb") as file:
-            is_zip = file.read(4) == b"PK\x03\x04"
+            start = file.read(len(LEGACY_START))
+        is_zip = start[:4] == b"PK\x03\x04"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about odd pickles: what is wrong is said in one line
             called = _called_in_zip(path) if is_zip else _called_in_legacy(path)
@@ -171,6 +198,11 @@ def _pickle(path: Path) -> dict[str, Stored]:
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # whatever torch.load and the unpickler raise on bytes that are not what they expect
+        if isinstance(error, zipfile.BadZipFile) or (
+            start == LEGACY_START and any(words in str(error) for words in CUT_SHORT)
+        ):
+            size = f"{path.stat().st_size:,} bytes"
+            raise CheckpointError(f"{path} is incomplete or damaged ({size}): get it again") from error
         raise CheckpointError(f"{path} holds more than tensors by name or is damaged: it is not read") from error
 
 
@@ -207,8 +239,8 @@ def _called_in_legacy(path: Path) -> set[str]:
     with path.open("rb") as file:
         for _ in range(LEGACY_PICKLES):
             called |= _called(file)
-            if file.tell() > MAX_PICKLE_BYTES:
-                raise ValueError("too large")
+            if file.tell() > MAX_PICKLE_BYTES or not called <= CALLED:
+                raise ValueError("too large, or calls more")
     return called
 
 

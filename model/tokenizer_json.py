@@ -89,7 +89,10 @@ def vocabulary_of(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) 
     if model["type"] == "Unigram":
         by_id = dict(enumerate(entry[0] for entry in model["vocab"]))
     elif model["type"] == "BPE":
-        by_id = {i: piece for piece, i in model["vocab"].items()}
+        by_id = {}
+        for piece, i in model["vocab"].items():
+            if by_id.setdefault(i, piece) != piece:
+                raise CheckpointError(f"the pieces {by_id[i]!r} and {piece!r} have the same number, {i!r}")
     else:
         raise CheckpointError(f"its model is of the kind {model['type']!r}; Unigram and BPE are read")
     by_id |= {token["id"]: token["content"] for token in added}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import torch
@@ -12,9 +14,12 @@ from torch.nn import functional
 
 from .attention import KV, causal_mask
 from .config import POINTING_HEAD, ModelConfig
+from .int8 import Int8Linear
 from .layers import DecoderLayer, EncoderLayer, Norm
 from .positions import relative_buckets, sinusoids
 from .results import Attentions
+
+Layer = Callable[[Tensor], Tensor]
 
 
 @dataclass
@@ -24,7 +29,7 @@ class DecoderState:
     self_kv: for each layer the keys and values of the pieces so far (or SSRU's cell [rows, d_model]), None at first;
     cross_kv: for each layer keys and values of the memory; memory_mask [rows, 1, 1, S], None if nothing is padded;
     src [rows, S]: the pieces of the sources, where the model copies; length: pieces fed so far; shortlist: the ids [K]
-    that may come next, with their rows of the output layer [K, d_model] and its bias [K] or None; None: all pieces may.
+    that may come next, ascending, and the output layer for them, [rows, d_model] → [rows, K]; None: all pieces may.
     """
 
     self_kv: list[KV | Tensor | None]
@@ -32,7 +37,7 @@ class DecoderState:
     memory_mask: Tensor | None
     src: Tensor | None = None
     length: int = 0
-    shortlist: tuple[Tensor, Tensor, Tensor | None] | None = None
+    shortlist: tuple[Tensor, Layer] | None = None
 
     def reorder(self, rows: Tensor) -> None:
         """Keeps the rows with these numbers [n], in this order; a row may be repeated or dropped. In place."""
@@ -80,7 +85,7 @@ class Stack(nn.Module):
                 self._sinusoids = sinusoids(max(end, 256), self.config.d_model, self.config.sinusoid_layout).to(
                     x.device
                 )
-            x = x + self._sinusoids[first:end]
+            x = x + self._sinusoids[first:end].to(x.dtype)
         return x if self.embedding_norm is None else self.embedding_norm(x)
 
     def position_bias(self, n_queries: int, n_keys: int, device: torch.device) -> Tensor | None:
@@ -169,6 +174,9 @@ class Transformer(nn.Module):
             self.copy_gate = nn.Linear(config.d_model, 1)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
+        # The output layer in int8, and the scale of its rows when some are chosen (see module precision).
+        self.output_proj: nn.Module | None = None
+        self.output_scale: float | None = None
 
     @property
     def tgt_table(self) -> Tensor:
@@ -180,29 +188,40 @@ class Transformer(nn.Module):
         """The rows with which the output layer compares the decoder's vectors: [V, d_model]."""
         return self.tgt_table if self.config.tie_output else self.output.weight
 
-    def logits(self, x: Tensor, shortlist: tuple[Tensor, Tensor, Tensor | None] | None = None) -> Tensor:
+    def logits(self, x: Tensor, shortlist: tuple[Tensor, Layer] | None = None) -> Tensor:
         """Decoder vectors [..., d_model] → logits [..., V], −∞ for pieces that are not on a shortlist."""
+        if shortlist is None:
+            return self.compact_logits(x)
+        ids, listed = shortlist
+        compact = self.compact_logits(x, listed)
+        logits = compact.new_full((*x.shape[:-1], self.config.tgt_vocab_size), -math.inf)
+        logits[..., ids] = compact
+        return logits
+
+    def compact_logits(self, x: Tensor, listed: Layer | None = None) -> Tensor:
+        """Decoder vectors [..., d_model] → logits [..., K] of the pieces whose output layer is given, by default of all."""
         if self.config.scale_logits:
             x = x / math.sqrt(self.config.d_model)
-        if shortlist is not None:
-            ids, weight, bias = shortlist
-            logits = x.new_full((*x.shape[:-1], self.config.tgt_vocab_size), -math.inf)
-            logits[..., ids] = functional.linear(x, weight, bias)
-            return logits
+        layer = self.output_proj if listed is None else listed
+        if layer is not None:
+            return layer(x)
         return functional.linear(x, self.output_table, self.logits_bias if self.config.logits_bias else None)
 
-    def shortlist(self, ids: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def shortlist(self, ids: Tensor) -> tuple[Tensor, Layer]:
         """What `DecoderState.shortlist` holds for these ids [K]."""
-        return ids, self.output_table[ids], self.logits_bias[ids] if self.config.logits_bias else None
+        bias = self.logits_bias[ids] if self.config.logits_bias else None
+        if self.output_scale is not None:
+            return ids, Int8Linear(self.output_table[ids], bias, scale=self.output_scale)
+        return ids, partial(functional.linear, weight=self.output_table[ids], bias=bias)
 
-    def mixture(self, x: Tensor, cross: Tensor, src: Tensor) -> Tensor:
+    def mixture(self, x: Tensor, weights: Tensor, src: Tensor) -> Tensor:
         """log P [B, T, V] with P = g · softmax(logits) + (1 − g) · Σ_{s: src_s = piece} weights_s: the pointer-generator of
         See et al. 2017, eq. 9. Their gate p_gen (eq. 8) sees the context, the state and the input of an LSTM; here all of
         them are in the decoder's vector: g = σ(w x + b).
 
-        x [B, T, d_model] are the decoder's vectors, cross [B, H, T, S] its last layer's weights over the sources, src [B, S].
-        Only at the pieces of the source is there more than the first term."""
-        gate, weights = self.copy_gate(x), cross[:, POINTING_HEAD]
+        x [B, T, d_model] are the decoder's vectors, weights [B, T, S] those of the pointing head of its last layer over the
+        sources, src [B, S]. Only at the pieces of the source is there more than the first term."""
+        gate = self.copy_gate(x)
         log_p = self.logits(x).log_softmax(-1) + functional.logsigmoid(gate)
         same = (src[:, :, None] == src[:, None]).to(weights.dtype)  # a piece may stand in the source more than once
         copied = (weights @ same).clamp(min=1e-30).log() + functional.logsigmoid(-gate)  # a masked one has no logarithm
@@ -222,7 +241,8 @@ class Transformer(nn.Module):
         """The state before the first piece, for B·beams rows: row b·beams + k is beam k of sentence b. A model that
         copies needs the sources, src [B, S]."""
         layers = cast("list[DecoderLayer]", list(self.decoder.layers))
-        cross_kv = [layer.cross_attn.keys_values(memory) for layer in layers]
+        # Side by side in memory, for every step reads them.
+        cross_kv = [KV(*(x.contiguous() for x in layer.cross_attn.keys_values(memory))) for layer in layers]
         memory_mask = None if src_mask is None else src_mask[:, None, None, :]
         kept = src if self.config.pointer_generator else None
         state = DecoderState([None] * len(cross_kv), cross_kv, memory_mask, kept)
@@ -233,13 +253,21 @@ class Transformer(nn.Module):
     def step(self, ids: Tensor, state: DecoderState) -> Tensor:
         """Feeds one piece a row, ids [rows]; `state` moves on in place. Returns the logits of the next, [rows, V]; of a
         model that copies, log P. ValueError if such a one was started without the sources."""
+        x, weights = self.feed(ids, state)
+        if weights is None:
+            return self.logits(x, state.shortlist)
+        assert state.src is not None
+        return self.mixture(x[:, None], weights[:, None], state.src)[:, 0]
+
+    def feed(self, ids: Tensor, state: DecoderState) -> tuple[Tensor, Tensor | None]:
+        """Feeds one piece a row, ids [rows]; `state` moves on in place. Returns the decoder's vectors [rows, d_model] and of
+        a model that copies the weights with which each points at the pieces of its source, [rows, S]. ValueError if such a
+        one was started without the sources."""
         copies = self.config.pointer_generator
-        x, _, cross = self.decoder(ids[:, None], self.tgt_table, state, copies)
-        if not copies:
-            return self.logits(x[:, 0], state.shortlist)
-        if state.src is None:
+        if copies and state.src is None:
             raise ValueError("a model that copies (pointer_generator) must be started with its sources, src")
-        return self.mixture(x, cross[-1], state.src)[:, 0]
+        x, _, cross = self.decoder(ids[:, None], self.tgt_table, state, copies)
+        return x[:, 0], cross[-1][:, POINTING_HEAD, 0] if copies else None
 
     def decode(
         self, memory: Tensor, src_mask: Tensor | None, tgt: Tensor, need_weights: bool = False
@@ -262,4 +290,4 @@ class Transformer(nn.Module):
         copies = self.config.pointer_generator
         x, decoder_attentions, cross_attentions = self.decode(memory, src_mask, tgt, need_weights or copies)
         attentions = Attentions(encoder_attentions, decoder_attentions, cross_attentions) if need_weights else None
-        return self.mixture(x, cross_attentions[-1], src) if copies else self.logits(x), attentions
+        return self.mixture(x, cross_attentions[-1][:, POINTING_HEAD], src) if copies else self.logits(x), attentions

@@ -17,8 +17,8 @@ from tx.model import attending
 from tx.model.answering import Answerer
 from tx.model.attending import Attender, attend
 from tx.model.errors import CheckpointError, InputError, TxError, UsageError
-from tx.model.pipeline import BREAKS, Translator
-from tx.model.protect import hide_same
+from tx.model.pipeline import Translator
+from tx.model.protect import BREAKS, hide_same
 from tx.model.results import AttentionMap, Attentions, Hypothesis, Token
 from tx.model.summarizing import Summarizer
 from tx.model.token_places import as_printed, text_and_tokens
@@ -293,7 +293,7 @@ def test_each_part_has_a_map(attender: Attender) -> None:
 
 
 def test_a_segment_that_was_split_says_so(attender: Attender, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tx.model.pipeline.MAX_SOURCE_PIECES", 8)
+    monkeypatch.setattr("tx.model.plans.MAX_SOURCE_PIECES", 8)
     found = attender.attend("we walk and talk and eat and read and sleep and dream")
     assert len(found) > 1
     assert all("split" in m.flags and len(m.src) <= 9 for m in found)

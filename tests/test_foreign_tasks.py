@@ -253,7 +253,6 @@ def test_a_summary_is_what_the_reference_generates(engine: str, folder: Path) ->
         **SUMMARY,
         no_repeat_ngram_size=4,
         suppress_tokens=[0, *range(library.get_piece_size(), 160)],
-        renormalize_logits=True,
     )
     assert checkpoint.tokenizer.decode(ours.ids) == library.decode([i for i in theirs[0].tolist() if i > 1])
 

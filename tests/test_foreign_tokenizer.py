@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tx.model.errors import CheckpointError
-from tx.model.foreign_tokenizer import LibraryTokenizer, read_tokenizers
+from tx.model.foreign_tokenizer import VOCABULARIES, LibraryTokenizer, read_tokenizers
 from tx.model.languages import M2M100, MBART, MBART_50, NLLB
 from tx.model.sentencepiece_model import parse
 
@@ -383,7 +384,8 @@ def test_one_line_for_a_damaged_folder(tmp_path: Path, model: bytes, bart: Path)
         assert str(tmp_path) in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    refused("has no vocabulary: tokenizer.json, ")
+    for kind, words in VOCABULARIES.items():
+        refused(f"a {kind} model, has no vocabulary: {re.escape(words)} is missing", kind)
     (tmp_path / "sentencepiece.bpe.model").write_bytes(model[:1000])
     refused("sentencepiece.bpe.model is not a readable SentencePiece model: ")
     (tmp_path / "sentencepiece.bpe.model").write_bytes(model)
@@ -394,6 +396,7 @@ def test_one_line_for_a_damaged_folder(tmp_path: Path, model: bytes, bart: Path)
         '{"a": 1152921504606846976}',
         '{"a": 0}',
         '{"a": -1}',
+        '{"a": 0, "b": 1, "c": 0}',
         DEEP,
         "\x00",
     ):
@@ -408,4 +411,4 @@ def test_one_line_for_a_damaged_folder(tmp_path: Path, model: bytes, bart: Path)
     (tmp_path / "tokenizer.json").write_bytes(b"\xff\xfe")
     refused("tokenizer.json is not UTF-8 at byte 0", "bart")
     (tmp_path / "source.spm").write_bytes(model)
-    refused("target.spm cannot be read", "marian")
+    refused("has source.spm, but target.spm, the vocabulary of its outputs, is missing", "marian")

@@ -18,15 +18,18 @@ ALLOWED = {
     "errors": set(),
     "results": {"errors"},
     "threads": set(),
+    "memory": FOUNDATION,
     "config": {"errors"},
     "positions": FOUNDATION,
     "attention": FOUNDATION | {"positions"},
     "layers": FOUNDATION | {"positions", "attention"},
-    "transformer": FOUNDATION | {"positions", "attention", "layers"},
+    "transformer": FOUNDATION | {"positions", "attention", "layers", "int8"},
     "rules": set(),
     "generation": FOUNDATION | {"rules"},
     "torch_engine": LAYERS | {"generation"},
     "numpy_engine": FOUNDATION,
+    "int8": FOUNDATION,
+    "precision": LAYERS | {"int8"},
     "tokenizer": FOUNDATION | {"foreign_tokenizer"},
     "sentence_ends": set(),
     "paragraphs": {"sentence_ends"},
@@ -55,16 +58,29 @@ ALLOWED = {
     "matching": FOUNDATION | {"segment", "tokenizer"},
     "spans": FOUNDATION | {"tokenizer", "matching"},
     "runtime": LAYERS
-    | {"generation", "torch_engine", "numpy_engine", "threads", "tensors", "checkpoint", "shortlist", "languages"},
+    | {
+        "generation",
+        "torch_engine",
+        "numpy_engine",
+        "threads",
+        "memory",
+        "tensors",
+        "checkpoint",
+        "precision",
+        "shortlist",
+        "languages",
+    },
     "span_generation": FOUNDATION | {"runtime", "generation", "rules", "spans", "tokenizer"},
     "protect": set(),
     "casing": set(),
     "constrained": FOUNDATION | {"generation", "rules", "runtime"},
     "glossary": FOUNDATION | {"languages", "protect"},
     "alternatives": FOUNDATION,
-    "pipeline": FOUNDATION
-    | {"runtime", "rules", "checkpoint", "segment", "languages", "protect", "casing", "tokenizer"}
-    | {"constrained", "glossary", "alternatives", "word_links"},
+    "directions": FOUNDATION | {"runtime", "segment", "languages"},
+    "plans": FOUNDATION | {"runtime", "directions", "segment", "protect", "casing", "tokenizer", "glossary"},
+    "strays": set(),
+    "outputs": FOUNDATION | {"runtime", "plans", "segment", "protect", "alternatives", "word_links", "strays"},
+    "pipeline": FOUNDATION | {"runtime", "rules", "checkpoint", "plans", "outputs", "constrained", "glossary"},
     "manual": {"segment"},
     "span_ends": {"segment"},
     "answering": FOUNDATION | {"runtime", "segment", "matching", "spans", "span_generation", "manual", "span_ends"},
@@ -86,6 +102,7 @@ ALLOWED = {
         "pair_maps",
         "protect",
         "pipeline",
+        "plans",
         "glossary",
         "summarizing",
         "answering",
@@ -153,6 +170,7 @@ def test_transformers_is_never_imported_at_run_time(path: Path) -> None:
         ("results", set()),
         ("config", set()),
         ("threads", set()),
+        ("memory", set()),
         ("places", set()),
         ("pulled", set()),
         ("hub_client", {"huggingface_hub"}),
@@ -182,6 +200,9 @@ def test_transformers_is_never_imported_at_run_time(path: Path) -> None:
         ("constrained", {"numpy"}),
         ("glossary", set()),
         ("alternatives", set()),
+        ("directions", set()),
+        ("plans", set()),
+        ("outputs", set()),
         ("pair_maps", {"numpy"}),
         ("word_links", set()),
         ("protect", set()),
@@ -215,9 +236,9 @@ def test_light_modules(module: str, outside: set[str]) -> None:
 def test_the_command_line_is_light_at_the_top(path: Path) -> None:
     names = imports(path, ("tx", "cli"), top_only=True)
     foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
-    allowed = {name: {"typer"} for name in ("app", "app_evaluate", "app_models", "options", "parser")} | {
-        name: {"rich"} for name in ("heatmap", "cells")
-    }
+    allowed = {
+        name: {"typer"} for name in ("app", "app_about", "app_bench", "app_evaluate", "app_models", "options", "parser")
+    } | {name: {"rich"} for name in ("heatmap", "cells")}
     assert foreign <= {"tx"} | allowed.get(path.stem, set())
     assert own_modules(names, "model") <= FOUNDATION
 

@@ -143,7 +143,7 @@ def pieces(path: Path) -> list[str]:
 def test_weights_are_ours_by_name_and_shape(make: Make, int8: bool, autoregression: str) -> None:
     stated = {"transformer-decoder-autoreg": autoregression}
     folder = make(stated=stated, int8=int8)
-    config, tensors = read_weights(folder / "model.bin")
+    config, tensors, _ = read_weights(folder / "model.bin")
     assert (config.n_encoder_layers, config.n_decoder_layers, config.d_head) == (2, 1, D // HEADS)
     assert config.decoder_autoregression == ("ssru" if autoregression == "rnn" else "attention")
     assert {name: tensor.shape for name, tensor in tensors.items()} == tensor_shapes(config)
@@ -193,7 +193,7 @@ def test_two_vocabularies(make: Make) -> None:
 def test_an_output_layer_of_its_own(make: Make, name: str) -> None:
     output = np.random.default_rng(3).normal(size=(len(pieces(make("other") / "vocab.spm")), D)).astype(np.float32)
     folder = make(change=lambda arrays: arrays.update({name: output.T if name.endswith("W") else output}))
-    config, tensors = read_weights(folder / "model.bin")
+    config, tensors, _ = read_weights(folder / "model.bin")
     assert not config.tie_output
     np.testing.assert_array_equal(tensors["output.weight"][:-1], output)
 
@@ -409,6 +409,28 @@ beam-size: 1
 )
 def test_yaml_of_any_other_kind_does_no_harm(text: str) -> None:
     parse_yaml(text)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (b"models: [model.bin\nvocabs: [vocab.spm, vocab.spm]\n", "config.yml line 1 is not"),
+        (b"# names\nmodels\n  - model.bin\n", "config.yml line 2 is not `key: value` nor a list: 'models'"),
+        (b"models:\n  - model.bin\n}{\n", "config.yml line 3 is not"),
+        (b"models: 'model.bin\n", "config.yml line 1 is not"),
+        (b"\x00\x01models: [model.bin]\n", "config.yml line 1 is not"),
+        (b"models: [m\xf6del.bin]\n", "config.yml is not UTF-8 at byte 10"),
+        (b"models: [other.bin]\nbeam-size: 3\n", "config.yml names the weights other.bin, which are not in its folder"),
+    ],
+)
+def test_a_broken_configuration_is_not_passed_over(make: Make, config: bytes, words: str) -> None:
+    folder = make()
+    (folder / "config.yml").write_bytes(config)
+    with pytest.raises(CheckpointError, match=words) as caught:
+        load_checkpoint(folder)
+    assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
+    (folder / "zz.yml").write_text("models: [model.bin]\nvocabs: [vocab.spm]\nbeam-size: 2\n")  # another says all
+    assert load_checkpoint(folder).config.generation.beam_size == 2
 
 
 def test_a_configuration_that_is_too_long(make: Make) -> None:

@@ -19,7 +19,8 @@ from tx.model.alternatives import alternatives
 from tx.model.checkpoint import save_checkpoint
 from tx.model.config import CheckpointConfig, GenerationConfig, ModelConfig, SpecialIds, Task
 from tx.model.errors import CheckpointError, InputError, UsageError
-from tx.model.pipeline import MAX_SOURCE_PIECES, Translator, translate
+from tx.model.pipeline import Translator, translate
+from tx.model.plans import MAX_SOURCE_PIECES
 from tx.model.results import Hypothesis
 from tx.model.transformer import Transformer
 from tx.model.word_links import places_of
@@ -357,7 +358,7 @@ def test_text_in_the_target_language_is_copied(translator: Translator, search: C
     to_chinese = translator.translate(texts, target="zh")
     assert (to_chinese[0].text, to_chinese[0].flags, to_chinese[0].score) == (texts[0], ("copied",), 0.0)
     assert to_chinese[1].flags == ()
-    assert [r.flags for r in translator.translate(["我好", "see"], target="en")] == [(), ("copied",)]
+    assert [r.flags for r in translator.translate(["我好", "see"], target="en")] == [("untranslated",), ("copied",)]
     assert len(found.batches) == 2
     # A source that is given is believed.
     assert translator.translate(["我们"], source="en", target="zh")[0].flags == ()
@@ -411,7 +412,7 @@ def test_flags_of_the_search(
     flags: tuple[str, ...],
 ) -> None:
     search(lambda ids: Hypothesis(tuple(ids), -2.0, -0.1, finished=finished, looped=looped))
-    assert [r.flags for r in translator.translate(["home", "", "你好"])] == [flags, ("copied",), flags]
+    assert [r.flags for r in translator.translate(["home", "", "see"])] == [flags, ("copied",), flags]
 
 
 def test_random_model_is_cut_at_the_length_limit(translator: Translator) -> None:
@@ -442,8 +443,8 @@ def test_long_sentence_is_split_and_nothing_is_lost(translator: Translator, sear
     words = "ab cd ef gh " * 100
     sentences = "Ab cd ef gh. " * 100
     long, short = translator.translate([words.strip(), sentences.strip()])
-    assert long.flags == ("split",)
-    assert short.flags == ()
+    assert long.flags == ("split", "untranslated")
+    assert short.flags == ("untranslated",)
     assert long.text.replace("你", "").split() == words.split()
     lengths = [len(row) - 2 for batch in found.batches for row in batch]  # the task's prefix and the end piece off
     assert MAX_SOURCE_PIECES - 20 < max(lengths) <= MAX_SOURCE_PIECES
@@ -629,13 +630,13 @@ def test_another_script_is_passed_through(translator: Translator, search: Callab
     [
         ("we walk home", "", ("untranslated",)),
         ("we walk home", "x", ("untranslated",)),  # no Chinese in it
-        ("we walk home", "你", ()),
+        ("we walk home", "你", ("untranslated",)),  # not all of it in Chinese
         ("see tom", "", ("untranslated",)),
         ("see tom", "x", ()),
         ("tom", "", ()),
         ("12 tom", "", ()),
         ("我们明天见。", "", ("untranslated",)),
-        ("你好", "", ()),
+        ("你好", "", ("untranslated",)),
     ],
 )
 def test_what_stayed_in_its_language(

@@ -1,4 +1,4 @@
-"""Restrictions of the search that have a file of their own: each slot of the source once."""
+"""Restrictions of the search, each by itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tx.model.rules import EachOnce
+from tx.model.rules import EachOnce, NoRepeatNgram, Penalty, SourceNoRepeatNgram, SuppressFirst
 
 from .test_generation import EOS, START, bigram, fixed, run
 
@@ -80,3 +80,59 @@ def test_a_source_without_slots_in_a_batch_without_any() -> None:
     logits = np.zeros((2, 10), dtype=np.float32)
     rule(np.zeros((2, 0), dtype=np.int64), np.array([0, 0]), logits)
     assert np.flatnonzero(np.isneginf(logits[1])).tolist() == SLOTS
+
+
+# --- what settings of foreign models ask for ---
+
+
+def after(rule: object, ids: list[list[int]], sentences: list[int], size: int = 6) -> list[list[float]]:
+    """What a rule makes of logits -1, 0, 1, 2 …"""
+    logits = np.tile(np.arange(-1, size - 1, dtype=np.float32), (len(ids), 1))
+    rule(np.array(ids, np.int64).reshape(len(ids), -1), np.array(sentences), logits)  # type: ignore[operator]
+    return logits.tolist()
+
+
+LOW = -np.inf
+
+
+def test_pieces_that_do_not_come_first() -> None:
+    rule = SuppressFirst([3, 1])
+    assert after(rule, [[]], [0]) == [[-1, LOW, 1, LOW, 3, 4]]
+    assert after(rule, [[5]], [0]) == [[-1, 0, 1, 2, 3, 4]]
+
+
+def test_pieces_that_follow_one_another_in_the_source() -> None:
+    rule = SourceNoRepeatNgram(2, [[4, 5, 4, 3, 1], [2, 2, 1]], prefix=[4])
+    assert after(rule, [[4], [4], [2]], [0, 1, 1]) == [
+        [-1, 0, 1, LOW, 3, LOW],
+        [-1, 0, 1, 2, 3, 4],
+        [-1, LOW, LOW, 2, 3, 4],
+    ]
+    assert after(rule, [[]], [0]) == [[-1, 0, 1, LOW, 3, LOW]]  # after the prefix
+    assert after(SourceNoRepeatNgram(1, [[4, 5], [0]], []), [[], [1]][:1], [0]) == [[-1, 0, 1, 2, LOW, LOW]]
+    assert after(SourceNoRepeatNgram(4, [[4, 5]], [2]), [[]], [0]) == [[-1, 0, 1, 2, 3, 4]]
+
+
+def test_n_grams_that_begin_with_the_prefix() -> None:
+    assert after(NoRepeatNgram(2, [4]), [[3, 4]], [0]) == [[-1, 0, 1, LOW, 3, 4]]
+    assert after(NoRepeatNgram(2), [[3, 4]], [0]) == [[-1, 0, 1, 2, 3, 4]]
+
+
+def test_a_penalty_makes_less_likely_what_was_written() -> None:
+    assert after(Penalty(2.0, [5]), [[0, 0, 4], [1, 1, 1]], [0, 0]) == [[-2, 0, 1, 2, 1.5, 2], [-1, 0, 1, 2, 3, 2]]
+    assert after(Penalty(0.5, src=[[0, 3, 3], [5]]), [[2], [2]], [0, 1]) == [[-0.5, 0, 1, 4, 3, 4], [-1, 0, 1, 2, 3, 8]]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_what_is_forbidden_before_and_after_the_softmax(beam: int) -> None:
+    """Half of the probability is on a piece that is forbidden: the rest has it, or no one."""
+    table = fixed([-30.0, 0.0, -30.0, 0.0, np.log(2.0)])
+    for renormalize, share in ((True, 1 / 2), (False, 1 / 4)):
+        [[best]] = run(
+            table, [[3, EOS]], beam_size=beam, suppress=(4,), renormalize=renormalize, min_length=1, max_length=1
+        )
+        assert best.ids == (3,)
+        by_hand = 1.0 if renormalize else share  # the end is forbidden too
+        assert best.log_prob == pytest.approx(np.log(by_hand), abs=1e-6)
+        [[ended]] = run(table, [[3, EOS]], beam_size=beam, suppress=(4,), renormalize=renormalize)
+        assert ended.log_prob == pytest.approx(np.log(share), abs=1e-6) and ended.ids == ()

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tx.model.segment import Segment, guess_language, script, split, was_split
+from tx.model.segment import Segment, guess_language, join, script, split, was_split
 from tx.model.segment import sentences as places_of_sentences
+from tx.model.sentence_ends import QUOTES
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -47,7 +48,63 @@ def test_split_finds_the_sentences_of_a_line() -> None:
         segments = split(text, lambda part: True)
         ends = {len("".join(s.text for s in segments[: i + 1]).rstrip()) for i in range(len(segments))}
         assert {end for _, end in places_of_sentences(text)} <= ends
-        assert len([s for s in segments if s.translate]) == len([part for part in found(text) if has_letters(part)])
+        parts = len([s for s in segments if s.translate])
+        whole = len([part for part in found(text) if has_letters(part)])
+        assert parts == whole or (parts > whole and any(s.text in QUOTES for s in segments))
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ('He said "I see. I will go." Then he left.', ["He said", '"', "I see.", "I will go.", '"', "Then he left."]),
+        ("She asked, “Where? I am here.”", ["She asked,", "“", "Where?", "I am here.", "”"]),
+        ('"Stop! Come back!" she cried.', ['"', "Stop!", "Come back!", '"', "she cried."]),
+        ('"I see," he said. "I will go."', ['"', "I see,", '"', "he said.", '"', "I will go.", '"']),
+        ("'I am tired. I don't care,' he said.", ["'", "I am tired.", "I don't care,", "'", "he said."]),
+        ("她说：“我累了。我要回家。”然后她走了。", ["她说：", "“", "我累了。", "我要回家。", "”", "然后她走了。"]),
+        ('他说"我明白。我会去的。"然后离开了。', ["他说", '"', "我明白。", "我会去的。", '"', "然后离开了。"]),
+        ("「你好。」他说。", ["「", "你好。", "」", "他说。"]),
+        ("He said: “She told me ‘No. Go.’ and left.”",
+         ["He said:", "“", "She told me", "‘", "No.", "Go.", "’", "and left.", "”"]),
+        # words of a sentence, apostrophes, inches, and what has no partner
+        ('The word "cat" has three letters.', ['The word "cat" has three letters.']),
+        ('He chose "red," and "blue."', ['He chose "red," and "blue."']),
+        ("It's the dogs' food. I don't care.", ["It's the dogs' food.", "I don't care."]),
+        ('A 6" pipe is thin. A 9" pipe is not.', ['A 6" pipe is thin.', 'A 9" pipe is not.']),
+        ('He said "I see. I will go.', ['He said "I see.', "I will go."]),
+    ],
+)  # fmt: skip
+def test_speech_is_parted_from_its_quotation_marks(text: str, parts: list[str]) -> None:
+    assert sentences(text) == parts
+    segments = split(text, lambda part: True)
+    assert all(s.translate == has_letters(s.text) for s in segments)
+    for target in ("en", "zh"):
+        assert join(segments, [s.text for s in segments if s.translate], target) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs", "target", "joined"),
+    [
+        ('He said, "I see. I go." He left.', ["他说，", "明白。", "我走。", "他走了。"], "zh", '他说，"明白。我走。"他走了。'),
+        ("He said, “I see. I go.” He left.", ["他说，", "明白。", "我走。", "他走了。"], "zh", "他说，“明白。我走。”他走了。"),
+        ("她说：“累了。走吧。”她走了。", ["She said:", "Tired.", "Go.", "She went."], "en", "She said: “Tired. Go.” She went."),
+        ("她说：「累了。走吧。」她走了。", ["She said:", "Tired.", "Go.", "She went."], "en", "She said: “Tired. Go.” She went."),
+        ('他说"好。走吧。"她走了。', ["He said:", "Well.", "Go.", "She went."], "en", 'He said: "Well. Go." She went.'),
+    ],
+)  # fmt: skip
+def test_speech_is_put_together_with_the_spaces_of_its_language(
+    text: str, outputs: list[str], target: str, joined: str
+) -> None:
+    assert join(split(text, lambda part: True), outputs, target) == joined
+
+
+@given(st.lists(st.sampled_from([*QUOTES, " ", "a", "你", ".", "。", ", ", "No! "]), max_size=20).map("".join))
+def test_no_quotation_mark_is_lost_or_doubled(text: str) -> None:
+    segments = split(text, lambda part: True)
+    assert "".join(s.text for s in segments) == text
+    outputs = ["X" if QUOTES.isdisjoint(s.text) else s.text for s in segments if s.translate]
+    joined = join(segments, outputs, "zh")
+    assert [char for char in joined if char in QUOTES] == [char for char in text if char in QUOTES]
 
 
 def has_letters(text: str) -> bool:

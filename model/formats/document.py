@@ -28,8 +28,9 @@ class Unit:
         those of the units that stand inside this one."""
         return output, None
 
-    def fits(self, output: str) -> bool:
-        """Whether a translation has all that must be in it, in a sound order."""
+    def fits(self, output: str, terms: Sequence[tuple[int, int, str]] = ()) -> bool:
+        """Whether a translation has all that must be in it, in a sound order, and what each of the `terms` (start and end
+        in `text`, and what it becomes) where the term was: in the same link, say."""
         return True
 
     def runs(self) -> list[str]:

@@ -11,7 +11,14 @@ from .document import Document, Edit, Unit, words
 from .html_tags import RAW, Attribute, Token, scan
 from .markup import MarkedUnit, Piece, fold, has_letters, pairs_of
 
-ATTRIBUTES = frozenset(["alt", "title", "placeholder", "aria-label"])
+ATTRIBUTES = words("alt title placeholder aria-label aria-description aria-placeholder aria-roledescription")
+_LABELLED = words("option optgroup track")  # by the attribute "label"
+_BUTTONS = words("submit button reset")  # types of <input> whose value is what stands on them
+# What a page says of itself: <meta name=… content=…> or property=…
+_META = words(
+    "description keywords og:title og:description og:image:alt twitter:title twitter:description twitter:image:alt "
+    "dc.title dc.description dcterms.title application-name apple-mobile-web-app-title"
+)
 INLINE = words(
     "a abbr b bdi bdo big cite data del dfn em font i ins mark q s small span strike strong sub sup time u wbr img"
 )
@@ -44,9 +51,17 @@ _LITERAL = re.compile(
 )
 
 
+_CHARSET = re.compile(r"<(?:meta|\?xml)\b[^<>]*?(?:charset|encoding)\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+
+
 def parse(text: str) -> Document:
     """The document of a page or a part of one."""
-    return Document(text, units_in(text, 0, len(text)))
+    said = _CHARSET.search(text, 0, 4096)
+    problems = []
+    if said and said[1].lower() not in ("utf-8", "utf8", "us-ascii", "ascii"):
+        line = text.count("\n", 0, said.start()) + 1
+        problems = [f"line {line}: the page says that it is in {said[1]}, and is written in UTF-8: change that line"]
+    return Document(text, units_in(text, 0, len(text)), problems)
 
 
 def units_in(text: str, start: int, end: int) -> list[Unit]:
@@ -123,7 +138,7 @@ class _Reader:
     def _open(self, token: Token) -> None:
         inner = []
         for attribute in token.attributes:
-            if attribute.name in ATTRIBUTES and token.name not in _NOT_SEEN:
+            if self._is_seen(token, attribute.name):
                 unit = _AttributeUnit(self.text, attribute)
                 if has_letters(unit.text):
                     self.units.append(unit)
@@ -139,6 +154,21 @@ class _Reader:
             self.open.append(token.name)
             self.depth[token.name] += 1
 
+    def _is_seen(self, token: Token, name: str) -> bool:
+        """Whether the attribute of that name is a text that a reader sees."""
+        if token.name == "meta":
+            said = self._value(token, "name") or self._value(token, "property")
+            return name == "content" and said in _META
+        if name == "value":
+            return token.name == "input" and self._value(token, "type") in _BUTTONS
+        if name == "label":
+            return token.name in _LABELLED
+        return name in ATTRIBUTES and token.name not in _NOT_SEEN
+
+    def _value(self, token: Token, name: str) -> str:
+        """An attribute's value in lower case, "" where there is none."""
+        return next((self.text[a.start : a.end].strip().lower() for a in token.attributes if a.name == name), "")
+
     def _close(self, token: Token) -> None:
         if token.name in INLINE:
             text = self.text[token.start : token.end]
@@ -153,13 +183,7 @@ class _Reader:
                     break
 
     def _says_no(self, token: Token) -> bool:
-        for attribute in token.attributes:
-            value = self.text[attribute.start : attribute.end].lower()
-            if (attribute.name == "translate" and value == "no") or (
-                attribute.name == "class" and "notranslate" in value.split()
-            ):
-                return True
-        return False
+        return self._value(token, "translate") == "no" or "notranslate" in self._value(token, "class").split()
 
     def _end_of(self, i: int) -> int:
         """The token after the element that token i opens."""

@@ -5,6 +5,7 @@ The tokens of the parser have no places. Each inline rule is wrapped: what it ad
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +31,11 @@ from .html_pages import KEPT_INLINE, VOID
 
 TAG_NAME = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
 # Not CommonMark, but often met: boxes to tick, attributes, formulas, templates, footnotes; and what parts texts: definitions of
-# footnotes, of links (next to those of footnotes) and of terms, directives
+# footnotes, of links (next to those of footnotes) and of terms, directives; ==marked text==, for which there are many readers
 _EXTENSIONS = re.compile(
     r"(?P<break>^[ \t]*(?:\[\^[^\]\s]+\]:|\[[^\]\n]+\]:[ \t]+\S[^\n]*$|:[ \t]+|(?::{3,}|!!!|\?\?\?)[^\n]*$))"
     r"|\[\^[^\]\s]+\]|(?<![^\s])\[[ xX]\](?=\s)|\{[#.:][^{}\n]*\}|\$\$.+?\$\$|\$(?![\s$])[^$\n]*[^\s$\\]\$(?!\d)"
-    r"|\{\{.*?\}\}|\{%.*?%\}",
+    r"|\{\{.*?\}\}|\{%.*?%\}|(?<![A-Za-z0-9=])==(?=[^\s=])(?P<marked>[^=\n]+(?:=[^=\n]+)*)(?<![\s=])==(?![A-Za-z0-9=])",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -166,10 +167,17 @@ def _joined(found: Sequence[Found], content: str) -> list[Found]:
 
 
 def _with_extensions(found: Sequence[Found], content: str) -> list[Found]:
-    covered = [(mark.start, mark.end) for mark in found]
+    starts, ends = [mark.start for mark in found], [mark.end for mark in found]  # of marks that do not overlap
+
+    def is_free(start: int, end: int) -> bool:
+        return bisect.bisect_right(ends, start) == bisect.bisect_left(starts, end)
+
     more = []
     for match in _EXTENSIONS.finditer(content):
-        if not any(start < match.end() and match.start() < end for start, end in covered):
-            name = "break" if match["break"] else "extension"
-            more.append(Found("alone", name, *match.span()))
+        start, end = match.span()
+        if match["marked"]:
+            if is_free(start, start + 2) and is_free(end - 2, end):
+                more += [Found("open", "mark", start, start + 2), Found("close", "mark", end - 2, end)]
+        elif is_free(start, end):
+            more.append(Found("alone", "break" if match["break"] else "extension", start, end))
     return sorted([*found, *more], key=lambda mark: mark.start) if more else list(found)

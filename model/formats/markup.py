@@ -6,6 +6,8 @@ marks that broke, never as broken markup; what cannot be mended leaves the docum
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +19,7 @@ from .document import Edit, Span, Unit, apply
 _WIDE = f"(?:{HAN}|[\u3000-\u303f\uff00-\uffef])"
 _BREAK = re.compile(r"[ \t]*[\r\n]\s*")
 _SPACES = re.compile(r"\s+")
+MOST_NAMED = 8  # marks in a message
 
 
 @dataclass(frozen=True)
@@ -158,9 +161,28 @@ class MarkedUnit(Unit):
         """Whether what is written is sound; `complete`: with all the marks of the unit."""
         return True
 
-    def fits(self, output: str) -> bool:
+    def fits(self, output: str, terms: Sequence[tuple[int, int, str]] = ()) -> bool:
         pieces, complete = self._read(output.strip())
-        return complete and _nesting(pieces) == _nesting(self.pieces)
+        return complete and _nesting(pieces) == _nesting(self.pieces) and self._has_in_place(pieces, terms)
+
+    def _has_in_place(self, pieces: Sequence[Piece], terms: Sequence[tuple[int, int, str]]) -> bool:
+        """Whether what each term became stands between the same pairs of marks as the term, as far as it is there."""
+        wanted: Counter[tuple[str, frozenset[int]]] = Counter()
+        place, own = 0, _around(self.pieces)
+        for i, piece in enumerate(self.pieces):
+            end = place + len(piece.text)
+            if not piece.is_mark:
+                wanted.update((term, own[i]) for start, stop, term in terms if place <= start and stop <= end)
+            place = end
+        found: Counter[tuple[str, frozenset[int]]] = Counter()
+        for piece, around in zip(pieces, _around(pieces), strict=True):
+            if not piece.is_mark:
+                found.update({(term, around): piece.text.count(term) for term in {term for term, _ in wanted}})
+        return all(
+            (asked <= there) if asked.total() <= there.total() else there <= asked
+            for term in {term for term, _ in wanted}
+            for asked, there in [[Counter({k: n for k, n in some.items() if k[0] == term}) for some in (wanted, found)]]
+        )
 
     def runs(self) -> list[str]:
         return [piece.text.strip() for piece in self.pieces if not piece.is_mark and has_letters(piece.text)]
@@ -177,6 +199,7 @@ class MarkedUnit(Unit):
 
     def render(self, output: str, source: str, edits: Mapping[int, Edit]) -> tuple[str | None, str | None]:
         pieces, complete = self._read(output.strip())
+        pieces = self._tidied(pieces)
         if complete:
             for candidate in (pieces, self.mend(pieces)):
                 written = self._write(candidate, source, edits)
@@ -187,6 +210,30 @@ class MarkedUnit(Unit):
             if self.sound(candidate, written, False):
                 return written, self._what_happened(pieces, candidate)
         return None, "the translation does not fit the markup around it; left as it is"
+
+    def _tidied(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """Without spaces that came to stand between a pair of marks, at its ends: they go outside, or, next to Chinese, away."""
+        own = self.pieces
+        spaced = {id(a) for a, b in itertools.pairwise(own) if a.kind == "open" and b.text[:1] == " "}
+        spaced |= {id(b) for a, b in itertools.pairwise(own) if b.kind == "close" and a.text[-1:] == " "}
+        found = list(pieces)
+        for step, kind in ((1, "open"), (-1, "close")):
+            for i in range(len(found))[::-step]:
+                outside, inside = i - step, i + step
+                if found[i].kind != kind or id(found[i]) in spaced or not 0 <= inside < len(found):
+                    continue
+                text = found[inside].text
+                core = text.lstrip(" ") if step > 0 else text.rstrip(" ")
+                if found[inside].is_mark or core == text or not core:
+                    continue
+                found[inside] = dataclasses.replace(found[inside], text=core)
+                other = found[outside] if 0 <= outside < len(found) else None
+                if other is not None and not other.is_mark:
+                    parts = (other.text, core) if step > 0 else (core, other.text)
+                    if not re.search(rf"{_WIDE}$|\s$", parts[0]) and not re.match(rf"{_WIDE}|\s|[,.;:!?)]", parts[1]):
+                        spaced_out = f"{other.text} " if step > 0 else f" {other.text}"
+                        found[outside] = dataclasses.replace(other, text=spaced_out)
+        return found
 
     def _read(self, output: str) -> tuple[list[Piece], bool]:
         """Text and marks of a translation, and whether it has each mark as often as the unit. Of marks that look alike
@@ -237,8 +284,9 @@ class MarkedUnit(Unit):
         pairs = {i: j for i, j in pairs_of(pieces).items() if any(p.says_something for p in pieces[i + 1 : j])}
         whole = {*pairs, *pairs.values()}
         kept = [p for i, p in enumerate(pieces) if p.kind in ("text", "alone") or i in whole]
+        there = set(map(id, kept))
         for mark in self.pieces:
-            if mark.kind == "alone" and not any(mark is piece for piece in kept):
+            if mark.kind == "alone" and id(mark) not in there:
                 kept += [Piece(0, 0, " "), mark]
         return _joined(kept)
 
@@ -248,11 +296,32 @@ class MarkedUnit(Unit):
     def _what_happened(self, pieces: Sequence[Piece], kept: Sequence[Piece]) -> str:
         gone = Counter(p.text for p in self.pieces if p.is_mark) - Counter(p.text for p in kept if p.is_mark)
         if gone:
-            return f"the translation broke the markup; left out: {' '.join(gone.elements())}"
-        moved = [p.text for p in kept if p.is_mark and not any(p is other for other in pieces)]
+            return f"the translation broke the markup; left out: {_some(list(gone.elements()))}"
+        there = set(map(id, pieces))
+        moved = [p.text for p in kept if p.is_mark and id(p) not in there]
         if moved:
-            return f"the translation lost the place of {' '.join(moved)}; put at the end"
+            return f"the translation lost the place of {_some(moved)}; put at the end"
         return "the translation had marks twice; the first ones are kept"
+
+
+def _some(marks: Sequence[str]) -> str:
+    more = f" and {len(marks) - MOST_NAMED} more" if len(marks) > MOST_NAMED else ""
+    return " ".join(marks[:MOST_NAMED]) + more
+
+
+def _around(pieces: Sequence[Piece]) -> list[frozenset[int]]:
+    """For each piece which pairs of marks are around it."""
+    pairs = pairs_of(pieces)
+    closes = {close: opening for opening, close in pairs.items()}
+    found: list[frozenset[int]] = []
+    here: frozenset[int] = frozenset()
+    for i, piece in enumerate(pieces):
+        if i in closes:
+            here -= {id(pieces[closes[i]])}
+        found.append(here)
+        if i in pairs:
+            here |= {id(piece)}
+    return found
 
 
 def _nesting(pieces: Sequence[Piece]) -> dict[int, tuple[int, bool]] | None:

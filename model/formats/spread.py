@@ -20,17 +20,21 @@ def width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in _TAG.sub("", text))
 
 
-def spread(text: str, lengths: Sequence[int]) -> list[str]:
+def spread(text: str, lengths: Sequence[int], tags: Sequence[int] = ()) -> list[str]:
     """The text in as many parts as there are `lengths`, each of about its share of the text, without spaces at their ends.
-    Cuts are made at spaces, between Chinese characters, and rather after a mark; not in a word or a tag. Where a text has
-    less of these than are needed, parts are empty."""
+    Cuts are made at spaces, between Chinese characters, and rather after a mark; not in a word or a tag, and rather so that
+    each part has as many `tags` as are given. Where a text has less of these places than are needed, parts are empty."""
     text = text.strip()
+    if len(lengths) < 2:
+        return [text] * len(lengths)
     places = _cuts(text)
-    total, whole = sum(lengths) or 1, width(text)
-    at = [width(text[:place]) for place in places]
-    parts, start, goal = [], 0, 0
+    columns, before_tags = _counts(text)
+    total, whole = sum(lengths) or 1, columns[-1]
+    at = [columns[place] for place in places]
+    parts, start, goal, due = [], 0, 0, 0
     for i, length in enumerate(lengths[:-1]):
         goal += length
+        due += tags[i] if tags else 0
         target = whole * goal / total
         later = len(lengths) - 2 - i  # cuts that are still to be made
         open_places = [k for k, place in enumerate(places) if place > start]
@@ -39,17 +43,28 @@ def spread(text: str, lengths: Sequence[int]) -> list[str]:
             parts.append("")
             continue
         share = max(1.0, whole * length / total)
-        before = width(text[:start])
-
+        before = columns[start]
         costs = []
         for k in usable:  # how far from its share; less after a mark, more where hardly a word is on a side
-            after_mark = text[: places[k]].rstrip()[-1] in _CLAUSE
+            after_mark = text[max(start, places[k] - 2) : places[k]].rstrip()[-1:] in _CLAUSE
             short = at[k] - before < SHORTEST or whole - at[k] < SHORTEST
-            costs.append((abs(at[k] - target) / share - 0.25 * after_mark + 0.5 * short, k))
+            strays = abs(before_tags[places[k]] - due) if tags else 0
+            costs.append((abs(at[k] - target) / share - 0.25 * after_mark + 0.5 * short + strays, k))
         best = min(costs)[1]
         parts.append(text[start : places[best]].strip())
         start = places[best]
     return [*parts, text[start:].strip()]
+
+
+def _counts(text: str) -> tuple[list[int], list[int]]:
+    """For each place in a text the columns and the tags before it."""
+    columns, tags = [0], [0]
+    ends = {tag.end(): tag.start() for tag in _TAG.finditer(text)}
+    inside = {place for end, start in ends.items() for place in range(start, end)}
+    for i, char in enumerate(text):
+        columns.append(columns[-1] + (0 if i in inside else 1 + _is_wide(char)))
+        tags.append(tags[-1] + (i + 1 in ends))
+    return columns, tags
 
 
 def _cuts(text: str) -> list[int]:

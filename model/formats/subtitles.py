@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import InputError
-from ..segment import END_MARKS, sentences
+from ..segment import END_MARKS, sentences, speech_marks
 from .cues import Turn, cues
-from .document import Document, Unit, check_count, words
+from .document import Document, Span, Unit, check_count, words
 from .markup import MarkedUnit, Piece, fold, pairs_of
 from .spread import spread, width
 
@@ -94,7 +94,7 @@ def _goes_on(before: Turn, after: Turn, trusted: bool) -> bool:
     pause = after.begins - before.ends
     if not after.opens_cue or not said or not following or not -PAUSE <= pause <= PAUSE:
         return False
-    if said[-1] in ")]♪♫" or following[0] in "([♪♫" or any(p.text[:1] in "-–—‐>♪♫" for p in after.pieces if p.is_mark):
+    if before.done or after.new or said[-1] in ")]" or following[0] in "([":
         return False
     first = following.lstrip("\"'“‘….")[:1]
     if _ends_here(said):
@@ -170,7 +170,7 @@ def _find_sentences(flow: Flow, vtt: bool) -> None:
         turn.span = (start, len(flow.text))
     pairs = [(pieces[i], pieces[j]) for i, j in pairs_of(pieces).items()]
     done = 0
-    for start, end in sentences(blank):
+    for start, end in _with_whole_speech(blank):
         start = min([start, *(o.start for o, c in pairs if done <= o.start < start < c.start < end)])
         end = max(
             [end, *(c.end for o, c in pairs if start <= o.start < end <= c.start and not blank[end : c.start].strip())]
@@ -183,6 +183,20 @@ def _find_sentences(flow: Flow, vtt: bool) -> None:
         unit.start = min(turn.first + unit.span[0] - turn.span[0], turn.last - 1)
         unit.end = unit.start
         flow.units.append(unit)
+
+
+def _with_whole_speech(text: str) -> Iterator[Span]:
+    """The sentences of a text, those of a speech in quotation marks as one: so both marks are in one unit."""
+    bounds = sentences(text)
+    marks = speech_marks(text, bounds)
+    first = None
+    for start, end in bounds:
+        first = start if first is None else first
+        if bisect.bisect_left(marks, end) % 2 == 0:
+            yield first, end
+            first = None
+    if first is not None:
+        yield first, bounds[-1][1]
 
 
 def _between(piece: Piece, start: int, end: int) -> list[Piece]:
@@ -203,7 +217,9 @@ def _said(flow: Flow, changed: dict[int, str]) -> Iterator[tuple[Turn, str]]:
         within = [(i, max(t.span[0], unit.span[0]), min(t.span[1], unit.span[1])) for i, t in enumerate(flow.turns)]
         within = [(i, start, end) for i, start, end in within if start < end]
         if k in changed:
-            parts = _balanced(spread(changed[k], [max(1, width(flow.text[start:end])) for _, start, end in within]))
+            here = [flow.text[start:end] for _, start, end in within]
+            tags = [len(re.findall(r"<[^<>]*>", text)) for text in here]
+            parts = _balanced(spread(changed[k], [max(1, width(text)) for text in here], tags))
             for (i, _, _), part in zip(within, parts, strict=True):
                 texts[i] += part
                 touched.add(i)

@@ -32,7 +32,7 @@ def parse(text: str, fields: Sequence[str], delimiter: str | None) -> Document:
     translated too where all columns are given by number. Raises UsageError where no field is named or one is not there,
     InputError where a quoted cell does not end.
     """
-    if not text:
+    if not text.strip():
         return Document(text, [])
     if delimiter is None:
         first = text[: text.find("\n") + 1] or text

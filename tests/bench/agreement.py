@@ -47,7 +47,7 @@ def log_prob(translator: Translator, text: str, output: str) -> float:
     """Σ log p of `output`, a translation of a text of one segment, as pieces and the end piece."""
     checkpoint = translator.checkpoint
     config = checkpoint.config
-    plan = translator._plan(1, text, None, None)
+    plan = translator.plan(text)
     (job,) = (job for job in plan.jobs if job is not None)
     task = config.tasks[job[0]]
     only = Only([*checkpoint.tokenizer.encode(output), config.special.eos])

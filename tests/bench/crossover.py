@@ -32,7 +32,7 @@ def made_up(count: int) -> list[str]:
 
 def pieces(translator: Translator, texts: list[str]) -> int:
     """What the pipeline counts: source pieces of different segments."""
-    plans = [translator._plan(1, text, None, None) for text in texts]
+    plans = [translator.plan(text) for text in texts]
     return sum(len(ids) for _, ids in {job for plan in plans for job in plan.jobs if job})
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 from tx.model.errors import CheckpointError, UsageError
@@ -20,8 +21,21 @@ more_follows: deque[bool] = deque(maxlen=10)  # what they were told of further t
 made: list[dict[str, object]] = []  # the settings of each translator
 
 
+class Runtime:
+    """What processes that share a model ask of it."""
+
+    def prepare(self, processes: int) -> None:
+        pass
+
+    def begin(self) -> None:
+        pass
+
+
 class Translator:
     """Some words make it do what a model may do."""
+
+    runtime = Runtime()
+    path = Path(__file__)
 
     pairs = [("en", "zh"), ("zh", "en")]
 
@@ -52,8 +66,8 @@ class Translator:
         n_best: int | None = None,
         align: bool = False,
     ) -> list[Translation]:
-        if target not in (None, "en", "zh"):
-            raise UsageError(f"unknown language {target!r}: en to zh, zh to en")
+        if not {source, target} <= {None, "en", "zh"}:
+            raise UsageError(f"the model fake does not translate {source} → {target}; it translates en → zh, zh → en")
         if texts:
             calls.append(list(texts))
             more_follows.append(more)
@@ -63,7 +77,11 @@ class Translator:
                 raise ValueError("a bug\nof two lines")
             if text.startswith("sleep"):
                 time.sleep(float(text[5:] or 60))
-            flags = tuple(flag for flag in ("cut", "looped", "split", "lost", "untranslated") if flag in text)
+            while text.startswith("wait for ") and not os.path.exists(text[9:]):
+                time.sleep(0.01)
+            flags = tuple(
+                flag for flag in ("cut", "looped", "split", "lost", "invented", "untranslated") if flag in text
+            )
             score = float("-inf") if text == "infinite" else -0.123456
             reply = "one\ntwo" if text == "two lines" else text.upper()
             if os.environ.get("FAKE_TX") == "identity":
@@ -90,5 +108,10 @@ def pipeline() -> ModuleType:
 if __name__ == "__main__":
     sys.modules["tx.model.pipeline"] = pipeline()
     from tx.cli.main import main
+
+    if "FAKE_TX_DELAY" in os.environ:
+        from tx.cli import progress
+
+        progress.DELAY = float(os.environ["FAKE_TX_DELAY"])
 
     sys.exit(main())

@@ -145,7 +145,7 @@ def test_settings_reach_the_translator(run: Run, fake_pipeline: ModuleType, monk
     assert run("translate", "a").status == 0
     assert fake_pipeline.made[-1]["engine"] == "auto"
     monkeypatch.setenv("TX_ENGINE", "abacus")
-    assert run("translate", "a").err == "tx: error: --engine must be one of auto, numpy, torch, not 'abacus'\n"
+    assert run("translate", "a").err == "tx: error: TX_ENGINE must be one of auto, numpy, torch, not 'abacus'\n"
 
 
 @pytest.mark.parametrize(

@@ -5,23 +5,27 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
 
-from tx.cli import app, main, user_settings
+from tx.cli import app, main, parser, user_settings
 from tx.cli.user_settings import FLAGS, OPTIONS, VARIABLES, config_path, for_command, read
-from tx.model.errors import ConfigError
+from tx.model import attending
+from tx.model.errors import CheckpointError, ConfigError, InputError, TxError, UsageError
+from tx.model.results import AttentionMap
 
-GROUP: Any = typer.main.get_command(app.app)
+GROUP: Any = app.command_tree()
 # Options that name what one run reads, writes or asks; a file that set them would do harm or nothing.
-READ_OR_WRITTEN = {"input", "output", "suffix", "in-place", "text", "context", "limit", "among", "revision"}
+READ_OR_WRITTEN = {"input", "output", "resume", "suffix", "in-place", "text", "context", "limit", "among", "revision"}
 OF_ONE_RUN = READ_OR_WRITTEN | {"question", "questions", "target", "row", "part", "debug", "help"}
+# What tx bench compares, or does so often: another thing than what these names mean elsewhere.
+OF_BENCH = {"engine", "precision", "batch-size", "sentences", "rounds", "file", "against", "peer-python", "jobs"}
 
 
 def command(name: str) -> Any:
@@ -65,6 +69,21 @@ def run(
     return run_tx
 
 
+@pytest.fixture(autouse=True)
+def _attention_of_no_model(make_map: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Attender:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            self.runtime = SimpleNamespace()
+
+        def attend(self, *_: Any, **__: Any) -> list[AttentionMap]:
+            return [make_map(["h", "i"], ["你", "好"])]
+
+        def align(self, _: Any) -> list[tuple[int, int]]:
+            return [(0, 0)]
+
+    monkeypatch.setattr(attending, "Attender", Attender)
+
+
 def test_the_tables_are_what_typer_was_told() -> None:
     leaves = [name for name, one in GROUP.commands.items() if not hasattr(one, "commands")]
     leaves += [f"{n}.{inner}" for n, one in GROUP.commands.items() for inner in getattr(one, "commands", ())]
@@ -74,7 +93,8 @@ def test_the_tables_are_what_typer_was_told() -> None:
         options = [p for p in command(name).params if p.param_type_name == "option"]
         long = {next(o[2:] for o in p.opts if o.startswith("--")): p for p in options}
         if name in OPTIONS:
-            assert set(OPTIONS[name].split()) == set(long) - OF_ONE_RUN, name
+            only_here = OF_ONE_RUN | (OF_BENCH if name == "bench" else set())
+            assert set(OPTIONS[name].split()) == set(long) - only_here, name
             flags |= {key for key, p in long.items() if p.is_flag and key not in OF_ONE_RUN}
             variables |= {key: p.envvar for key, p in long.items() if p.envvar}
         else:
@@ -192,9 +212,9 @@ def test_what_is_wrong_is_an_error_with_its_line(run: Any, write: Any, text: str
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("beam = 0", "line 1: --beam needs a whole number from 1 to 64, not '0'"),
+        ("beam = 0", "line 1: beam needs a whole number from 1 to 64, not '0'"),
         ('[translate]\nencoding = "klingon"', "line 2: unknown encoding 'klingon'"),
-        ('\nengine = "abacus"', "line 2: --engine must be one of"),
+        ('\nengine = "abacus"', "line 2: engine must be one of"),
         ('model = "/nope"', "line 1: no model at /nope"),
     ],
 )
@@ -203,6 +223,213 @@ def test_a_wrong_value_names_its_line(run: Any, write: Any, text: str, message: 
     status, out, err = run("translate", "hi")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"tx: error: {path} {message}")
+
+
+# A wrong value of each option that takes one, and a command that has it; the commands of evaluate check as the others do.
+WRONG = {
+    "encoding": ("translate", "klingon"),
+    "model": ("translate", "/nope"),
+    "threads": ("translate", "abc"),
+    "device": ("translate", "tpu"),
+    "engine": ("translate", "abacus"),
+    "format": ("translate", "word"),
+    "field": ("translate", "nope"),
+    "from": ("translate", "xx"),
+    "to": ("translate", "xx"),
+    "beam": ("translate", "0"),
+    "batch-size": ("translate", "many"),
+    "jobs": ("translate", "many"),
+    "max-memory": ("translate", "lots"),
+    "glossary": ("translate", "/nope.tsv"),
+    "n-best": ("translate", "-1"),
+    "words": ("summarize", "few"),
+    "sentences": ("summarize", "1.5"),
+    "top-k": ("qa", "x"),
+    "threshold": ("qa", "low"),
+    "task": ("show-attention", "sing"),
+    "kind": ("show-attention", "kind"),
+    "layer": ("show-attention", "top"),
+    "head": ("show-attention", "0"),
+    "top": ("show-attention", "0"),
+    "scale": ("show-attention", "big"),
+    "color": ("show-attention", "red"),
+    "background": ("show-attention", "pink"),
+    "width": ("show-attention", "1"),
+}
+
+
+def test_all_valued_settings_have_a_wrong_value() -> None:
+    assert set(WRONG) == {key for options in OPTIONS.values() for key in options.split()} - set(FLAGS)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> dict[str, list[str]]:
+    """Arguments for each command, with which it does something; and for the setting "field"."""
+    (tmp_path / "rows.csv").write_text("id,text\n1,one\n")
+    return {
+        "translate": ["translate", "hi"],
+        "field": ["translate", "-i", str(tmp_path / "rows.csv")],
+        "summarize": ["summarize", "-t", "Anna met Bob. They went home."],
+        "qa": ["qa", "Who?", "-c", "Anna met Bob."],
+        "show-attention": ["show-attention", "hi"],
+    }
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_a_wrong_value_is_blamed_on_where_it_stands(
+    run: Any, write: Any, inputs: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    command, value = WRONG[key]
+    arguments = inputs.get(key, inputs[command])
+    path = write(f"json = false\n[{command}]\n{key} = {json.dumps(value)}\n")
+    status, out, err = run(*arguments)
+    assert (status, out, err.count("\n")) == (1, "", 1), err
+    assert err.startswith(f"tx: error: {path} line 3: ")
+    assert "--" + key not in err
+    path.unlink()
+    if key in VARIABLES:
+        monkeypatch.setenv(VARIABLES[key], value)
+        status, out, err = run(*arguments)
+        assert (status, out, err.count("\n")) == (1 if key == "model" else 2, "", 1), err
+        assert err.startswith(f"tx: error: {VARIABLES[key]}")
+        assert "--" + key not in err
+    status, out, err = run(*arguments, f"--{key}", value)
+    assert (status in (1, 2), out, err.count("\n")) == (True, "", 1)
+    assert "TX_" not in err and str(path) not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "raised"),
+    [
+        ('device = "cuda"', UsageError("no device 'cuda' on this machine; use cpu")),
+        ('model = "m"', CheckpointError("no model 'm': no such folder")),
+        ('to = "xx"', UsageError("the model m does not translate en → xx; it translates en → zh")),
+        ('glossary = "terms.tsv"', InputError("terms.tsv line 1 is no term")),
+        ('field = ["a", "b"]', UsageError("x.csv: there is no column b")),
+    ],
+)
+def test_what_names_no_option_is_blamed_too(write: Any, text: str, raised: TxError) -> None:
+    path = write(text)
+    settings = for_command(read(str(path)), "translate")
+    with pytest.raises(ConfigError, match=re.escape(f"{path} line 1: {raised}")):
+        user_settings.again(raised, lambda _: 0, settings, ["translate", "hi"])
+    other = TxError("the disk is full")
+    with pytest.raises(TxError) as found:
+        user_settings.again(other, lambda _: 0, settings, ["translate", "hi"])
+    assert found.value is other
+
+
+@pytest.mark.parametrize(
+    "words", ["has no shortlist: leave that out", "does not say its languages: do not give any, and it translates"]
+)
+def test_what_the_model_has_no_use_for_is_left_out(write: Any, capsys: pytest.CaptureFixture[str], words: str) -> None:
+    settings = for_command(read(str(write('shortlist = true\nto = "zh"\nfrom = "en"\nbeam = 2\n'))), "translate")
+    error = UsageError(f"the model m {words}")
+
+    def run(left: Any) -> int:
+        if {"shortlist"} & set(left) if "shortlist" in words else {"from", "to"} & set(left):
+            raise error
+        return len(left)
+
+    assert user_settings.again(error, run, settings, ["translate", "hi"]) == (3 if "shortlist" in words else 2)
+    assert capsys.readouterr().err.count(" is left out: the model m ") == (1 if "shortlist" in words else 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "noted", "same"),
+    [
+        ("n-best = 3", ["translate", "-i", "page.html"], "n-best", []),
+        ("json = true", ["translate", "-i", "page.html"], "json", []),
+        ("[translate]\nscore = true\nalign = true\nparagraph = true", ["translate", "-i", "page.html"], "score", []),
+        ("n-best = 3\nalign = true", ["translate", "hi"], "align", ["--n-best", "3"]),
+        ("json = true", ["translate", "-i", "a.txt", "--in-place"], "json", []),
+        ('field = "text"', ["translate", "hi"], "field", []),
+        ('[translate]\nformat = "html"', ["translate", "--json", "hi"], "format", ["--json"]),
+        ('engine = "numpy"', ["translate", "--device", "cuda", "hi"], "engine", []),
+        ("[summarize]\nrewrite = true\nextract = true", ["summarize", "-t", "One. Two three."], "", []),
+        ('color = "always"', ["show-attention", "-o", "map.svg", "hi"], "", []),
+        ('kind = "encoder"', ["show-attention", "--format", "moses", "hi"], "", []),
+        ("json = true", ["show-attention", "--format", "csv", "hi"], "", []),
+        ('[show-attention]\nfrom = "en"', ["show-attention", "--task", "qa", "--question", "Who?", "hi."], "", []),
+    ],
+)
+def test_a_setting_that_does_not_go_with_the_rest_is_left_out(
+    run: Any,
+    write: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    arguments: list[str],
+    noted: str,
+    same: list[str],
+) -> None:
+    def results() -> tuple[int, str, str, list[str]]:
+        (tmp_path / "page.html").write_text("<p>hello</p>\n")
+        (tmp_path / "a.txt").write_text("hello\n")
+        status, out, err = run(*arguments, *more)
+        return status, out, err, [file.read_text() for file in tmp_path.glob("*.*")]
+
+    monkeypatch.chdir(tmp_path)
+    more = same
+    expected = results()
+    path = write(text)
+    more = []
+    status, out, err, files = results()
+    assert (status, out, files) == (expected[0], expected[1], expected[3]), err
+    assert status == 0
+    notes = [line for line in err.splitlines() if " is left out: " in line]
+    assert err.splitlines() == notes + expected[2].splitlines()
+    assert bool(notes) == bool(noted)
+    assert not notes or notes[0].startswith(f"tx: note: {noted} ({path} line ")
+    if noted:
+        more = ["-q"]
+        assert " is left out: " not in results()[2]
+
+
+def test_a_variable_that_does_not_go_with_the_rest_is_left_out(
+    run: Any, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TX_COLOR", "never")
+    assert run("show-attention", "-o", str(tmp_path / "map.svg"), "hi")[::2] == (0, "")
+    assert (tmp_path / "map.svg").exists()
+    monkeypatch.setenv("TX_ENGINE", "numpy")
+    status, out, err = run("translate", "--device", "cuda", "hi")
+    assert (status, out) == (0, "HI\n")
+    assert err.startswith("tx: note: engine (TX_ENGINE) is left out: --engine numpy computes on the cpu only")
+    assert os.environ["TX_ENGINE"] == "numpy"
+
+
+def test_what_the_command_line_itself_contradicts_stays_an_error(run: Any, write: Any, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>hello</p>")
+    for text in ("", "n-best = 2\n", "score = true\nn-best = 2\n"):
+        write(text)
+        status, out, err = run("translate", "-i", str(page), "--n-best", "3")
+        assert (status, out, err.splitlines()[-1][:42]) == (2, "", "tx: error: --n-best is for plain lines, an")
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name in OPTIONS for key in OPTIONS[name].split()])
+def test_every_setting_can_be_undone(write: Any, monkeypatch: pytest.MonkeyPatch, name: str, key: str) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(parser.Command, "invoke", lambda _, context: calls.append(context.params))
+    arguments = [*name.split("."), *["x" for p in command(name).params if p.param_type_name == "argument"][:1]]
+    undo = f"--{key[3:]}" if key.startswith("no-") else f"--no-{key}"
+    value = "true" if key in FLAGS else '"a text"'
+    write("")
+    assert app.main(arguments) == 0
+    write(f"[{name}]\n{key} = {value}\n")
+    assert app.main(arguments) == app.main([*arguments, undo]) == 0
+    assert calls[0] == calls[2] != calls[1]
+
+
+def test_the_last_of_an_option_and_what_undoes_it_counts(run: Any) -> None:
+    assert run("translate", "--json", "--no-json", "hi") == (0, "HI\n", "")
+    assert run("translate", "--no-json", "--score", "--no-score", "--score", "hi") == (0, "-0.1235\tHI\n", "")
+    assert run("translate", "--n-best", "2", "--beam=9x", "--no-n-best", "--no-beam", "hi") == (0, "HI\n", "")
+    assert run("translate", "-q", "--no-quiet", "looped")[2] != ""
+    assert run("translate", "hi", "--", "--no-json") == (0, "HI\n--NO-JSON\n", "")
+    for no_option in ("--no-output", "--no-file", "--no-input", "--no-debug", "--no-no-json", "--no"):
+        assert run("translate", no_option, "hi")[0] == 2
 
 
 def test_the_file_is_not_blamed_for_the_command_line(run: Any, write: Any) -> None:
@@ -240,6 +467,15 @@ def test_show_says_where_each_value_comes_from(run: Any, write: Any, monkeypatch
     assert rows["translate.json"] == ("true", f"{path} line 5")
     assert rows["encoding"] == ("utf-8", "default")
     assert rows["batch-size"] == ("32", "default")
+    said = {
+        "kind": "cross",
+        "layer": "last",
+        "head": "mean",
+        "scale": "row",
+        "color": "auto",
+        "to": "en for zh, else zh",
+    }
+    assert {key: rows[key] for key in said} == {key: (value, "default") for key, value in said.items()}
     assert set(rows) >= {key for options in OPTIONS.values() for key in options.split()}
     status, out, _ = run("config", "show")
     assert out.splitlines()[0] == f"# {path}"

@@ -11,14 +11,12 @@ from typing import Any
 from unittest import mock
 
 import pytest
-import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tx.cli import app, commands, direct, main
 
-GROUP: Any = typer.main.get_command(app.app)
-COMMAND = GROUP.commands["translate"]
+COMMAND = app.command_tree().commands["translate"]
 NAMES = sorted(direct.FLAGS | direct.VALUED)
 
 
@@ -31,7 +29,6 @@ def by_typer(arguments: list[str], environment: dict[str, str]) -> dict[str, Any
         return 0
 
     with (
-        mock.patch.object(typer.main, "get_command", lambda _: GROUP),  # making it anew takes longer than the rest
         mock.patch.object(commands, "translate", translate),
         mock.patch.dict(os.environ, environment, clear=True),
     ):

@@ -12,6 +12,7 @@ import pytest
 from tx.cli import documents
 from tx.cli.text_io import Output, Source
 from tx.model.errors import InputError, UsageError
+from tx.model.glossary import Glossary
 from tx.model.results import Translation
 
 
@@ -31,7 +32,13 @@ class Run:
         self.batches.append((texts, protected))
         return [Translation(t, self.outputs.get(t, t), "en", "zh", 0.0, self.flags) for t in texts]
 
-    def __call__(self, *sources: tuple[str, str], format: str | None = None, fields: Sequence[str] = ()) -> set[str]:
+    def __call__(
+        self,
+        *sources: tuple[str, str],
+        format: str | None = None,
+        fields: Sequence[str] = (),
+        glossary: Glossary | None = None,
+    ) -> set[str]:
         def count(units: int) -> None:
             self.done += units
 
@@ -46,6 +53,7 @@ class Run:
                 translate=self.translate,
                 note=lambda place, result: self.notes.append(f"{place}: {result.text}"),
                 warn=self.warnings.append,
+                glossary=glossary,
                 done=count,
             )
 
@@ -84,6 +92,24 @@ def test_where_the_marks_are_torn_the_parts_between_them_are_translated(run: Run
     assert run(("a.html", "\n<p>A <b>b</b> c</p>")) == set()
     assert run.text == "\n<p>甲 <b>乙</b> 丙</p>"
     assert run.notes == ["a.html line 2: 甲 <b>乙</b> 丙"]
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "parts", "written"),
+    [
+        ("see [the red house](u)", "红房子在[看](u)", {"see": "看", "the red house": "红房子"}, "看 [红房子](u)"),
+        ("see [the red house](u)", "看[红房子](u)", {}, "看[红房子](u)"),
+        ("the red house is [old](u)", "[红房子旧](u)", {"the red house is": "红房子是", "old": "旧"}, "红房子是 [旧](u)"),
+        ("*red house*, red house", "*红房子*和红房子", {}, "*红房子*和红房子"),
+        ("*red house*, red house", "*红房子和红房子*", {"red house": "红房子", ", red house": "，红房子"}, "*红房子*，红房子"),
+        ("see [the red house](u)", "看[它](u)", {}, "看[它](u)"),  # lost, which is said by a flag
+    ],
+)  # fmt: skip
+def test_a_term_stays_in_its_link(run: Run, text: str, output: str, parts: dict[str, str], written: str) -> None:
+    run.outputs = {text: output, **parts}
+    run(("a.md", text), glossary=Glossary([("red house", "红房子")], ("en", "zh")))
+    assert run.text == written
+    assert len(run.batches) == 1 + bool(parts)
 
 
 def test_marks_that_are_nested_otherwise_are_torn(run: Run) -> None:

@@ -310,7 +310,8 @@ def test_a_gallery_as_it_looks() -> None:
 def test_stated_sizes(width: int, rows: int, columns: int) -> None:
     for style in (Style(width), Style(width, ascii=True, values=True), Style(width, colour=True, scale="log")):
         check_lines(draw(grid(rows, columns), style), style)
-        check_lines(gallery([grid(rows, columns, k, f"head {k}") for k in range(8)], style), style)
+        heads = range(8 if rows < 60 else 3)
+        check_lines(gallery([grid(rows, columns, k, f"head {k}") for k in heads], style), style)
 
 
 def test_twenty_by_twenty_fit_into_eighty_columns() -> None:

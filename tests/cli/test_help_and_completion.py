@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import stat
@@ -11,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from tx.cli import app, help_topics, main
 from tx.cli.text_io import ExitStatus
 
-GROUP: Any = typer.main.get_command(app.app)
+GROUP: Any = app.command_tree()
 
 
 def run(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -60,6 +60,33 @@ def test_help_on_nothing(capfd: pytest.CaptureFixture[str], names: tuple[str, ..
     assert hint in err
 
 
+@pytest.mark.parametrize("names", [("nope",), ("xyz",)])
+def test_what_there_is_is_named_once(capfd: pytest.CaptureFixture[str], names: tuple[str, ...]) -> None:
+    known = run(capfd, "help", *names)[2].strip().partition("there are: ")[2].split(", ")
+    assert sorted(known) == sorted({*help_topics.TOPICS, *GROUP.commands})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "--beem", "3"], "no such option: --beem (did you mean --beam?; see tx translate --help)"),
+        (["translate", "--xyz"], "no such option: --xyz (see tx translate --help)"),
+        (["transalte", "hi"], "no such command 'transalte'; did you mean 'translate'? (see tx --help)"),
+        (["models", "xyz"], "no such command 'xyz' (see tx models --help)"),
+        (["translate", "--beam"], "option '--beam' requires an argument (see tx translate --help)"),
+        (["evaluate", "qa"], "missing argument 'FILE.jsonl' (see tx evaluate qa --help)"),
+        (["--nope"], "no such option: --nope (see tx --help)"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(capfd: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert run(capfd, *arguments) == (2, "", f"tx: error: {message}\n")
+
+
+def test_one_way_to_completion_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    out = run(capfd, "--help")[1]
+    assert "completion" in out and "-completion" not in out
+
+
 def test_exit_codes_are_told_as_they_are() -> None:
     told = help_topics.TOPICS["exit-codes"]
     for status in ExitStatus:
@@ -91,11 +118,18 @@ def home(tmp_path: Path) -> dict[str, str]:
     }
 
 
+@functools.cache
+def bash_script() -> str:
+    done = subprocess.run([sys.executable, "-m", "tx.cli", "completion", "bash"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
 def completed(home: dict[str, str], *words: str) -> list[str]:
     """What bash offers for the last of the words."""
     quoted = " ".join(f"'{word}'" for word in words)
     script = (
-        'eval "$(tx completion bash)"\n'
+        f"{bash_script()}\n"
         f"COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}\n"
         "function_of=$(complete -p tx); function_of=${function_of##*-F }; ${function_of%% *} tx\n"
         'printf "%s\\n" "${COMPREPLY[@]}"'

@@ -4,6 +4,7 @@ a process of its own; a translator that writes in capitals, or the text itself, 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -17,12 +18,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tx.cli import main, progress
+
+Here = Callable[..., tuple[int, bytes, bytes]]
 FAKE = [sys.executable, str(Path(__file__).with_name("fake_tx.py"))]
 REAL = [sys.executable, "-m", "tx.cli"]
 
@@ -53,6 +58,20 @@ def shell(
     tx = " ".join(f"'{word}'" for word in program)
     script = f'tx() {{ {tx} "$@"; }}\n{script}'
     return subprocess.run(["bash", "-c", script], capture_output=True, env=env or environment(), timeout=120)
+
+
+@pytest.fixture
+def here(
+    fake_pipeline: ModuleType, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Here:
+    """The same in this process, for what needs none of its own."""
+
+    def run_here(*arguments: str, text: str = "") -> tuple[int, bytes, bytes]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        capsysbinary.readouterr()
+        return main.main(arguments), *capsysbinary.readouterr()
+
+    return run_here
 
 
 # Lines, whitespace, length
@@ -346,12 +365,16 @@ def test_dashes() -> None:
     assert run("translate", "").stdout == b"\n"  # an empty text is a text
 
 
-@pytest.mark.parametrize("locale", ["C.UTF-8", "en_US.UTF-8", "C", "POSIX"])
+@pytest.mark.parametrize("locale", ["C.UTF-8", "en_US.UTF-8", "C", "POSIX", "en_US.ISO-8859-1"])
 def test_bytes_that_are_no_text_are_named(locale: str) -> None:
-    env = environment(LC_ALL=locale)
+    env = environment(LC_ALL=locale, PYTHONCOERCECLOCALE="0")
     done = run("translate", text=b"good\ncaf\xe9\n", env=env)
     assert (done.returncode, done.stdout) == (1, b"GOOD\n")
-    assert done.stderr == b"tx: error: stdin line 2, byte 4 is not UTF-8 (try --encoding latin-1)\n"
+    message = b"tx: error: stdin line 2, byte 4 is not UTF-8 (try --encoding latin-1)\n"
+    assert done.stderr == message
+    done = run("translate", b"caf\xe9", env=env)  # type: ignore[arg-type]
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == message.replace(b"stdin line 2", b"argument 1 line 1")
     assert run("translate", "--encoding", "latin-1", text=b"caf\xe9\n", env=env).stdout == "CAFÉ\n".encode()
 
 
@@ -410,19 +433,6 @@ def test_escapes_in_a_message_cannot_move_the_cursor() -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["translate", "--nope"], ["help"], ["completion", "bash"], ["config", "path"]]
-)
-def test_help_and_mistakes_load_nothing_heavy(arguments: list[str]) -> None:
-    heavy = ("torch", "numpy", "tokenizers", "rich.console", "pydantic")
-    code = (
-        "import sys; from tx.cli.main import main; main(sys.argv[1:]); "
-        f"print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=60, env=environment())
-    assert done.stderr.splitlines()[-1] == b"[]"
-
-
 @pytest.mark.usefixtures("real_weights")
 def test_threads_and_batches_say_nothing_on_the_standard_error() -> None:
     done = run("translate", "--threads", "2", "--batch-size", "2", text="Thank you.\nYes.\nNo.\n", program=REAL)
@@ -442,14 +452,14 @@ def test_results_are_on_stdout_and_everything_else_on_stderr() -> None:
     assert (done.stdout, done.stderr[:12]) == (b"LOOPED\n", b"tx: warning:")
 
 
-@pytest.mark.parametrize("flag", ["cut", "looped", "lost", "untranslated"])
-def test_strict_is_three_where_something_may_be_missing(flag: str) -> None:
-    done = run("translate", "--strict", text=f"fine\n{flag}\n")
-    assert done.returncode == 3 and done.stdout.count(b"\n") == 2
-    assert done.stderr.startswith(b"tx: warning: stdin line 2: ") and done.stderr.count(b"\n") == 1
-    assert run("translate", text=f"{flag}\n").returncode == 0
-    assert run("translate", "--strict", "-q", text=f"{flag}\n").stderr == b""
-    assert f'"flags": ["{flag}"]'.encode() in run("translate", "--json", "-q", flag).stdout
+@pytest.mark.parametrize("flag", ["cut", "looped", "lost", "invented", "untranslated"])
+def test_strict_is_three_where_something_may_be_missing(here: Here, flag: str) -> None:
+    status, out, err = here("translate", "--strict", text=f"fine\n{flag}\n")
+    assert (status, out.count(b"\n"), err.count(b"\n")) == (3, 2, 1)
+    assert err.startswith(b"tx: warning: stdin line 2: ")
+    assert here("translate", text=f"{flag}\n")[0] == 0
+    assert here("translate", "--strict", "-q", text=f"{flag}\n")[2] == b""
+    assert f'"flags": ["{flag}"]'.encode() in here("translate", "--json", "-q", flag)[1]
 
 
 def test_lines_in_the_target_language_are_noted_once_at_the_end() -> None:
@@ -627,9 +637,12 @@ def test_in_place_keeps_mode_and_link(folder: Path) -> None:
         ["--suffix", "", "-i", "a.txt"],
     ],
 )
-def test_outputs_that_make_no_sense_are_refused(folder: Path, arguments: list[str]) -> None:
-    done = run("translate", *arguments, text="x\n", cwd=folder)
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+def test_outputs_that_make_no_sense_are_refused(
+    here: Here, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    status, out, err = here("translate", *arguments, text="x\n")
+    assert (status, out, err.count(b"\n")) == (2, b"", 1)
     assert names(folder) == {"a.txt": "a text\n", "b.txt": "b text\n"}
 
 
@@ -672,55 +685,74 @@ def test_a_signal_leaves_the_files_before_it_and_no_half_one(folder: Path, numbe
 
 
 class Screen:
-    """A terminal that is the standard error of a process, or more of its streams."""
+    """A terminal that is the standard error of a process, and what it has seen. What it waits for it waits for long: a
+    machine may be busy."""
 
     def __init__(self) -> None:
         self.master, self.slave = pty.openpty()
         self.seen = b""
 
-    def read(self) -> bytes:
-        os.close(self.slave)
+    def read(self) -> bool:
+        """Whether more came; False at the end."""
+        assert select.select([self.master], [], [], 60)[0], f"nothing more came after {self.seen!r}"
         with contextlib.suppress(OSError):  # the last process that had it is gone
-            while chunk := os.read(self.master, 1 << 16):
-                self.seen += chunk
-        os.close(self.master)
-        return self.seen
+            if more := os.read(self.master, 1 << 16):
+                self.seen += more
+                return True
+        return False
+
+    def wait_for(self, *words: bytes) -> None:
+        while not all(word in self.seen for word in words):
+            assert self.read(), f"{words!r} did not come, only {self.seen!r}"
 
 
-def on_screen(*arguments: str, text: bytes, wait: float = 0.0, **more: Any) -> tuple[int, bytes, bytes]:
-    """Exit status, standard output, and what a terminal at its standard error sees of a run that gets `text`, and after
-    a while its end."""
+@contextlib.contextmanager
+def on_screen(*arguments: str, delay: float = 0.0, **changes: str) -> Iterator[tuple[subprocess.Popen[bytes], Screen]]:
+    """A run whose standard error is a terminal, with the bar after `delay` seconds. In the end its standard input is closed
+    and the terminal has seen all."""
     screen = Screen()
-    env = environment(**{"TERM": "xterm-256color", "COLUMNS": "100", "FAKE_TX": "identity"} | more.pop("changes", {}))
-    process = subprocess.Popen(
-        [*FAKE, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=screen.slave, env=env, **more
-    )
-    assert process.stdin and process.stdout
-    reader = threading.Thread(target=screen.read)
+    terminal = {"TERM": "xterm-256color", "COLUMNS": "100", "FAKE_TX": "identity", "FAKE_TX_DELAY": str(delay)}
+    env = environment(**(terminal | changes))
+    with started(*arguments, stderr=screen.slave, env=env) as process:
+        os.close(screen.slave)
+        yield process, screen
+        assert process.stdin and process.stdout
+        process.stdin.close()
+        while screen.read():
+            pass
+        assert process.stdout.read() == b""
+        process.wait(60)
+    os.close(screen.master)
+
+
+def say(process: subprocess.Popen[bytes], text: bytes) -> None:
+    """Gives it some lines, and waits until they are translated."""
+    assert process.stdin
     process.stdin.write(text)
     process.stdin.flush()
-    reader.start()
-    time.sleep(wait)
-    process.stdin.close()
-    out = process.stdout.read()
-    status = process.wait(60)
-    reader.join(30)
-    return status, out, screen.seen
+    out = b""
+    while len(out) < len(text):
+        out += receive(process)
+    assert out == text
 
 
-def test_a_bar_shows_itself_after_a_second_and_goes_away() -> None:
-    status, out, seen = on_screen("translate", text=b"one\nlooped\n", wait=3.0)
-    assert (status, out) == (0, b"one\nlooped\n")
-    assert b"2 lines" in seen and b"a second" in seen
-    assert seen.index(b"repeated itself") < seen.index(b"2 lines")
-    assert seen.rstrip().endswith((b"\x1b[?25h", b"\x1b[2K"))  # the cursor is back, the line empty
+def test_a_bar_shows_itself_and_goes_away() -> None:
+    with on_screen("translate") as (process, screen):
+        say(process, b"one\n")
+        screen.wait_for(b"1 line,")
+        say(process, b"looped\n")
+        screen.wait_for(b"2 lines", b"a second", b"repeated itself")
+    assert process.returncode == 0
+    assert screen.seen.index(b"repeated itself") < screen.seen.index(b"2 lines")
+    assert screen.seen.rstrip().endswith((b"\x1b[?25h", b"\x1b[2K"))  # the cursor is back, the line empty
 
 
 def test_the_bar_knows_the_time_left_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "f").write_text("one\n" * 40 + "sleep 2\n" + "two\n" * 40)
-    status, _, seen = on_screen("translate", "-i", str(tmp_path / "f"), "-o", str(tmp_path / "out"), text=b"")
-    assert status == 0
-    assert b"left" in seen and b"%" in seen
+    (tmp_path / "f").write_text("one\n" * 40 + f"wait for {tmp_path / 'go'}\n" + "two\n" * 40)
+    with on_screen("translate", "-i", str(tmp_path / "f"), "-o", str(tmp_path / "out")) as (process, screen):
+        screen.wait_for(b"left", b"%")
+        (tmp_path / "go").touch()
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -728,30 +760,30 @@ def test_the_bar_knows_the_time_left_of_a_file(tmp_path: Path) -> None:
     [(["-q"], {}), (["--no-progress"], {}), ([], {"TERM": "dumb"})],
 )
 def test_the_bar_can_be_left_away(arguments: list[str], changes: dict[str, str]) -> None:
-    screen = on_screen("translate", *arguments, text=b"one\n", wait=1.6, changes=changes)[2]
-    assert screen == b""
+    with on_screen("translate", *arguments, **changes) as (process, screen):
+        say(process, b"one\n")
+        time.sleep(0.3)  # more than a bar needs that has no delay
+    assert (process.returncode, screen.seen) == (0, b"")
 
 
 def test_a_short_run_has_no_bar() -> None:
-    assert on_screen("translate", text=b"one\n")[1:] == (b"one\n", b"")
+    assert progress.DELAY == 1.0
+    with on_screen("translate", delay=60) as (process, screen):
+        say(process, b"one\n")
+    assert (process.returncode, screen.seen) == (0, b"")
 
 
 def test_an_interrupt_gives_the_cursor_back() -> None:
-    screen = Screen()
-    env = environment(TERM="xterm-256color")
-    with started("translate", stderr=screen.slave, env=env) as process:
-        assert process.stdin
-        process.stdin.write(b"one\n")
-        process.stdin.flush()
-        receive(process)
-        reader = threading.Thread(target=screen.read)
-        reader.start()
-        time.sleep(2.5)
+    with on_screen("translate") as (process, screen):
+        say(process, b"one\n")
+        screen.wait_for(b"\x1b[?25l")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-        reader.join(30)
-    hidden, shown = screen.seen.rfind(b"\x1b[?25l"), screen.seen.rfind(b"\x1b[?25h")
-    assert 0 <= hidden < shown
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+        if process.poll() is None:  # it came just before a read began to wait, where Python does not see it
+            process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert screen.seen.rfind(b"\x1b[?25l") < screen.seen.rfind(b"\x1b[?25h")
     assert b"Traceback" not in screen.seen
 
 
@@ -789,9 +821,9 @@ def test_links_of_words_stand_after_each_line() -> None:
 
 
 @pytest.mark.parametrize("options", [("--n-best", "0"), ("--n-best", "65"), ("--n-best", "2", "--align")])
-def test_several_that_make_no_sense(options: tuple[str, ...]) -> None:
-    done = run("translate", *options, text="x\n")
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+def test_several_that_make_no_sense(here: Here, options: tuple[str, ...]) -> None:
+    status, out, err = here("translate", *options, text="x\n")
+    assert (status, out, err.count(b"\n")) == (2, b"", 1)
 
 
 # Documents
@@ -822,9 +854,9 @@ def test_a_document_is_one_by_its_ending_or_as_told(tmp_path: Path) -> None:
         ["--field", "", "--format", "csv"],
     ],
 )
-def test_formats_that_make_no_sense(arguments: list[str]) -> None:
-    done = run("translate", *arguments, text="x\n")
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+def test_formats_that_make_no_sense(here: Here, arguments: list[str]) -> None:
+    status, out, err = here("translate", *arguments, text="x\n")
+    assert (status, out, err.count(b"\n")) == (2, b"", 1)
 
 
 def test_fields(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tx.cli import model_words
+from tx.cli import model_check, model_words
 from tx.cli.main import main
 from tx.model import checkpoint
 from tx.model.config import AllPairs, ModelConfig, Task
@@ -232,6 +232,24 @@ def test_tasks_in_words() -> None:
     assert model_words.abilities({}) == "no task that tx knows"
 
 
+def test_a_name_that_is_long_is_apart_from_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = model_words.Rows([("zho_Hans → eng_Latn", "some words"), ("files", "two")]).text().splitlines()
+    assert rows == ["  zho_Hans → eng_Latn some words", f"  {'files'.ljust(model_words.LABEL)}two"]
+
+
+def test_of_many_directions_those_that_most_can_judge_are_tried() -> None:
+    many = AllPairs(
+        {"ace": 4, "de": 5, "en": 6, "fr": 7, "zh": 8}, {"ace": 4, "de": 5, "en": 6, "fr": 7, "zh": 8}, (2,)
+    )
+    tried = [(task.source, task.target) for _, task in model_check._tried(many)]
+    assert tried == [("en", "zh"), ("en", "fr"), ("en", "de")]
+    without = AllPairs({"ace": 4, "en": 6, "zh": 8}, {"ace": 4, "en": 6}, (2,))
+    assert [(t.source, t.target) for _, t in model_check._tried(without)][0] == ("zh", "en")
+    few = {"translate:de": Task(source="en", target="de"), "summarize": Task()}
+    assert [name for name, _ in model_check._tried(few)] == ["translate:de", "summarize"]
+
+
 def test_sentences_by_code() -> None:
     for code in ("zh", "zho_Hans", "zh_CN", "__zh__", "cmn_Hans", ">>cmn_Hans<<", "zh-Hant"):
         assert model_words.sentence_for(code) == model_words.SENTENCES["zh"]
@@ -346,6 +364,13 @@ def test_a_foreign_model(run: Run, foreign_model: Path) -> None:
     record = json.loads(run("info", "t5", "--json").out)
     weights = (foreign_model / "model.safetensors").read_bytes()
     assert record["sha256"] == {"model.safetensors": hashlib.sha256(weights).hexdigest()}
+    assert record["notes"] == [] and "tx does not follow" not in run("check", "t5").out
+    settings = models_folder() / "t5" / "generation_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "do_sample": True}))
+    for command in ("info", "check"):
+        assert "note        " in run(command, "t5").out
+    converted = run("convert", str(models_folder() / "t5"), str(models_folder() / "ours"))
+    assert converted.err.startswith("tx: note: ") and "tx does not follow do_sample" in converted.err
     words = " ".join(run("info", "t5").out.split())
     assert "a learned bias for each head and distance" in words
     assert "attention softmax(QKᵀ)V, not scaled" in words

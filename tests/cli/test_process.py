@@ -25,17 +25,16 @@ def fake_tx(*arguments: str | bytes, **settings: object) -> subprocess.Completed
     return subprocess.run([sys.executable, FAKE, *arguments], capture_output=True, timeout=60, **settings)  # type: ignore[call-overload, no-any-return]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["translate", "--help"], ["translate", "--nope"], ["--version"], ["evaluate", "translate", "-h"], []],
-)
-def test_help_and_mistakes_import_nothing_heavy(arguments: list[str]) -> None:
+def test_help_and_mistakes_import_nothing_heavy() -> None:
+    commands = ["--help", "translate --help", "translate --nope", "--version", "evaluate translate -h", "", "help"]
+    commands += ["completion bash", "config path", "config show", "help exit-codes", "summarize -h", "qa --nope"]
     code = (
-        "import sys; from tx.cli.main import main; status = main(sys.argv[1:]); "
-        f"print(status, [m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
+        "import sys; from tx.cli.main import main\n"
+        f"statuses = {{main(words.split()) for words in {commands}}}\n"
+        f"print(statuses, [m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
-    assert done.stderr.splitlines()[-1] in ("0 []", "2 []")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment())
+    assert done.stderr.splitlines()[-1] == "{0, 2} []"
 
 
 def test_completion_imports_nothing_heavy() -> None:
@@ -181,16 +180,6 @@ def test_completion_without_a_shell_is_one_line() -> None:
     assert "COMP_WORDS is not set" in done.stderr
 
 
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "en_US.UTF-8", "en_US.ISO-8859-1"])
-def test_bad_bytes_give_one_message_under_every_locale(locale: str) -> None:
-    env = environment(LC_ALL=locale, PYTHONCOERCECLOCALE="0")
-    done = fake_tx("translate", input=b"caf\xe9\n", env=env)
-    message = b"tx: error: stdin line 1, byte 4 is not UTF-8 (try --encoding latin-1)\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, b"", message)
-    done = fake_tx("translate", b"caf\xe9", env=env)
-    assert (done.returncode, done.stdout, done.stderr) == (1, b"", message.replace(b"stdin", b"argument 1"))
-
-
 @pytest.mark.parametrize(
     "changes", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}]
 )
@@ -200,20 +189,6 @@ def test_output_is_utf8_under_every_locale(changes: dict[str, str]) -> None:
     assert fake_tx("translate", input=text, env=env).stdout == "我爱你 É\n".encode()
     assert fake_tx("translate", text.strip(), env=env).stdout == "我爱你 É\n".encode()
     assert "我们".encode() in fake_tx("--help", env=env).stdout
-
-
-def test_closed_streams_are_no_traceback() -> None:
-    command = f'"{sys.executable}" "{FAKE}" translate'
-    done = subprocess.run(f"{command} <&-", shell=True, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr.count("\n"), done.stderr[:11]) == (1, 1, "tx: error: ")
-    done = subprocess.run(f"{command} hi >&-", shell=True, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr.count("\n"), done.stderr[:11]) == (1, 1, "tx: error: ")
-
-
-def test_colour_is_never_asked_for() -> None:
-    for arguments in (["--help"], ["translate", "hi"], ["translate", "--nope"]):
-        done = fake_tx(*arguments, env=environment(FORCE_COLOR="1", TERM="xterm-256color"))
-        assert b"\x1b" not in done.stdout + done.stderr
 
 
 def test_a_long_pipe_keeps_memory_bounded() -> None:
@@ -226,10 +201,10 @@ def test_a_long_pipe_keeps_memory_bounded() -> None:
         "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
     )
     peaks = []
-    for lines in (300, 100_000):
+    for lines in (300, 40_000):
         data = b"x" * 400 + b"\n"
         process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         _, err = process.communicate(data * lines, timeout=60)
         assert process.returncode == 0
         peaks.append(int(err))
-    assert peaks[1] - peaks[0] < 20_000  # KiB, where all the input would be 40 MB
+    assert peaks[1] - peaks[0] < 8_000  # KiB, where all the input would be 16 MB

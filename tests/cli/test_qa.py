@@ -161,7 +161,7 @@ def test_nothing_to_find(run: Run, question: str, text: str, why: str) -> None:
     assert result.rows == [empty | {"windows_read": 0, "windows": 0}]
 
 
-@pytest.mark.parametrize("text", ["\x00\x00Anna\x00", "Anna" * 600, "\x1b[31mAnna", "a\ufffdb", "٣ Anna", "\u202eAnna"])
+@pytest.mark.parametrize("text", ["\x00\x00Anna\x00", "Anna" * 80, "\x1b[31mAnna", "a\ufffdb", "٣ Anna", "\u202eAnna"])
 def test_odd_texts(run: Run, tmp_path: Path, text: str) -> None:
     file = tmp_path / "text.txt"
     file.write_text(text, encoding="utf-8")

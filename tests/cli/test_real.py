@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tx.model.pipeline import Translator
 
 SENTENCES = """\
 Good morning.
@@ -66,6 +69,22 @@ def test_batch_size_does_not_matter() -> None:
     assert one.stdout == many.stdout
     assert one.stdout.count("\n") == SENTENCES.count("\n")
     assert one.stdout.splitlines()[3] == ""
+
+
+def test_aligned_words_are_places_without_the_spaces_around_them(real_weights: Path) -> None:
+    """In Python as in --json, which adds no more than the line's own indentation."""
+    text = "I love NLP. It costs $25 now, see {name}."
+    done = tx("translate", "--align", "--json", "--beam", "1", f"  {text}")
+    shown = json.loads(done.stdout)
+    (result,) = Translator(real_weights, engine="numpy").translate([text], align=True, beam_size=1)
+    found = result.alignment
+    assert found is not None and shown["translation"] == f"  {result.text}"
+    for words, whole, places in (
+        (found.source_words, text, shown["alignment"]["source_words"]),
+        (found.target_words, result.text, shown["alignment"]["output_words"]),
+    ):
+        assert all(whole[a:b] == whole[a:b].strip() != "" for a, b in words)
+        assert places == [[a + 2, b + 2] for a, b in words]
 
 
 @pytest.mark.usefixtures("real_weights")

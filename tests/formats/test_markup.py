@@ -63,6 +63,22 @@ def test_what_stands_alone_is_never_lost() -> None:
     assert problems == ["line 1: the translation lost the place of <kbd>Ctrl</kbd>; put at the end"]
 
 
+def test_of_many_marks_that_are_gone_some_are_named() -> None:
+    text, problems = fill("html", "<p>One" + " <b>two</b> three" * 20, "一")
+    assert text == "<p>一"
+    assert problems == [f"line 1: the translation broke the markup; left out: {'<b> ' * 8}and 32 more"]
+
+
+def test_spaces_at_the_ends_of_marks_go_out_of_them_or_away() -> None:
+    page = "<p>See <b>the bridge</b> and <i>it</i> now"
+    assert fill("html", page, "看<b> 桥 </b>和<i>它</i>") == ("<p>看<b>桥</b>和<i>它</i>", [])
+    assert fill("html", page, "Voir<b> le pont </b>et<i> lui</i>.") == (
+        "<p>Voir <b>le pont</b> et <i>lui</i>.",
+        [],
+    )
+    assert fill("html", "<p>See <b> a</b> b", "看<b> 一</b>二") == ("<p>看<b> 一</b>二", [])
+
+
 def test_marks_that_look_alike_are_told_apart_by_their_order() -> None:
     assert fill("markdown", "Some **bold** and ***more*** 2 * 3 words", "**粗** 和 ***更多*** 2 * 3 词") == (
         "**粗** 和 ***更多*** 2 * 3 词",

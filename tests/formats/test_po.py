@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polib
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tx.model.errors import InputError
 from tx.model.formats import parse
@@ -92,6 +94,26 @@ def test_plural_forms(header: str, target: str | None, outputs: list[str], forms
     text += 'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     filled = parse("po", text, target=target).fill(outputs)
     assert polib.pofile(filled)[0].msgstr_plural == forms
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.text(alphabet='ab "\\\\\n\t%s中', min_size=1, max_size=20).filter(str.strip),
+        min_size=1,
+        unique=True,
+        max_size=4,
+    )
+)
+def test_quotation_marks_and_escapes_come_through(messages: list[str]) -> None:
+    made = polib.POFile(wrapwidth=20)
+    made.extend(polib.POEntry(msgid=message) for message in messages)
+    document = parse("po", str(made), target="zh")
+    assert document.texts == [message.strip() for message in messages]
+    assert document.fill(document.texts) == str(made)
+    filled = polib.pofile(document.fill([f'"{text}"' for text in document.texts]))
+    assert [entry.msgid for entry in filled] == messages
+    assert [entry.msgstr for entry in filled] == [m.replace(m.strip(), f'"{m.strip()}"', 1) for m in messages]
 
 
 def test_white_space_around_a_text_stays() -> None:

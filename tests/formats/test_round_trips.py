@@ -42,6 +42,7 @@ def markdown(draw: st.DrawFn) -> str:
         st.builds("*{}*".format, sentences(2)),
         st.builds("***{}***".format, sentences(2)),
         st.builds("~~{}~~".format, sentences(2)),
+        st.builds("=={}==".format, sentences(2)),
         st.builds("`` {} ``".format, sentences(2)),
         st.builds('[{}](http://a.example/x "{}")'.format, sentences(2), st.just("A title")),
         st.builds("[{}][ref]".format, sentences(2)),
@@ -109,6 +110,10 @@ def html_pages(draw: st.DrawFn) -> str:
         st.builds("<pre>{}</pre><textarea>{}</textarea>".format, sentences(), sentences()),
         st.builds("<div translate=no><p>{}</p></div>".format, run),
         st.builds("<title>{}</title><style>p {{}}</style>".format, sentences()),
+        st.builds(
+            "<meta name=description content='{}'><input type=submit value=\"Go on\">".format,
+            sentences(2).map(html.escape),
+        ),
         st.text(alphabet="ab <>/=\"'!-&;\n", max_size=20),
         run,
     )

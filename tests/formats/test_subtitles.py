@@ -37,6 +37,21 @@ def _stamp(seconds: float) -> str:
         (["{\\an8}Up", "(door closes)", "♪ la la ♪"], ["Up", "(door closes)", "la la"]),
         (["我们去了，", "河边", "她来了"], ["我们去了，河边", "她来了"]),
         (["one\n\ntwo"], ["one", "two"]),
+        # who speaks, sings, or what is heard, is not joined with others
+        (["- Hello.\n- Hi."], ["Hello.", "Hi."]),
+        (["- and", "- so"], ["and", "so"]),
+        (["{\\an8}- Hello.\n- Hi."], ["Hello.", "Hi."]),
+        (["{\\an8}<i>- Who is\nit?</i>\n<i>- Me.</i>"], ["Who is it?", "Me."]),
+        (["ANNA: Hello\nTOM: Hi."], ["ANNA: Hello", "TOM: Hi."]),
+        (["Anna: I see.\nTom: Me too."], ["Anna: I see.", "Tom: Me too."]),
+        (["ANNA: I want to", "TOM: No."], ["ANNA: I want to", "TOM: No."]),
+        (["I say one\nthing: we go"], ["I say one thing: we go"]),
+        (["安娜：你好。\n汤姆：再见。"], ["安娜：你好。", "汤姆：再见。"]),
+        (["[music]\nHello there"], ["[music]", "Hello there"]),
+        (["We went to\n(door opens)\nthe river."], ["We went to", "(door opens)", "the river."]),
+        (["♪ my old\nfriend ♪", "and so"], ["my old friend", "and so"]),
+        (["It is\n-5 degrees."], ["It is -5 degrees."]),
+        (['He said, "I see.\nI go." He', "left."], ['He said, "I see. I go."', "He left."]),
     ],
 )
 def test_sentences(cues: list[str], texts: list[str]) -> None:
@@ -45,6 +60,33 @@ def test_sentences(cues: list[str], texts: list[str]) -> None:
         document = parse("srt", srt(*cues, "Yes.", "No."))
         texts = [*texts, "Yes.", "No."]
     assert document.texts == texts
+
+
+@pytest.mark.parametrize(
+    ("cue", "outputs", "filled"),
+    [
+        ("{\\an8}- Hello.\n- Hi.", ["好。", "嗨。"], "{\\an8}- 好。\n- 嗨。"),
+        ("{\\an8}<i>- Hello.</i>\n<i>- Hi.</i>", ["好。", "嗨。"], "{\\an8}<i>- 好。</i>\n<i>- 嗨。</i>"),
+        ("[music]\nHello there.", ["[音乐]", "你好。"], "[音乐]\n你好。"),
+        ("ANNA: Hello.\nTOM: Hi.", ["安娜：好。", "汤姆：嗨。"], "安娜：好。\n汤姆：嗨。"),
+    ],
+)
+def test_dashes_names_and_noises_keep_their_lines(cue: str, outputs: list[str], filled: str) -> None:
+    document = parse("srt", srt(cue))
+    assert document.fill(document.texts) == srt(cue)
+    assert document.fill(outputs) == srt(filled)
+
+
+@pytest.mark.parametrize(
+    ("output", "filled"),
+    [
+        ("我读了<i>大河，然后</i>又睡了一会儿。", ["我读了<i>大河，然后</i>", "又睡了一会儿。"]),
+        ("我很早就读了<i>大河</i>睡了。", ["我很早就读了<i>大河</i>", "睡了。"]),
+    ],
+)
+def test_tags_stay_in_the_cue_that_had_them(output: str, filled: list[str]) -> None:
+    document = parse("srt", srt("I read <i>The River</i>", "and then I slept a while."))
+    assert document.fill([output]) == srt(*filled)
 
 
 def test_a_pause_ends_a_sentence() -> None:

@@ -24,6 +24,7 @@ from tx.model.convert import Converted, convert_tensors  # noqa: E402
 from tx.model.errors import CheckpointError  # noqa: E402
 from tx.model.families import FAMILIES  # noqa: E402
 from tx.model.numpy_engine import NumpyStepper, NumpyTransformer  # noqa: E402
+from tx.model.results import Hypothesis  # noqa: E402
 from tx.model.torch_engine import TorchStepper  # noqa: E402
 from tx.model.transformer import Transformer  # noqa: E402
 
@@ -81,7 +82,9 @@ def build_reference(kind: str, std: float | None = None, seed: int = 0, **settin
     import transformers
 
     if std is None:
-        std = 0.15 if kind == "t5" else 0.3  # T5 does not scale its scores: more, and all attention is on one piece
+        std = (
+            0.15 if kind in ("t5", "mt5") else 0.3
+        )  # T5 does not scale its scores: more, and all attention is on one piece
     untied = settings.pop("untied", False)
     config_class, model_class, sizes = {
         "marian": (transformers.MarianConfig, transformers.MarianMTModel, SIZES),
@@ -89,13 +92,14 @@ def build_reference(kind: str, std: float | None = None, seed: int = 0, **settin
         "mbart": (transformers.MBartConfig, transformers.MBartForConditionalGeneration, SIZES),
         "m2m_100": (transformers.M2M100Config, transformers.M2M100ForConditionalGeneration, SIZES),
         "t5": (transformers.T5Config, transformers.T5ForConditionalGeneration, T5_SIZES),
+        "mt5": (transformers.MT5Config, transformers.MT5ForConditionalGeneration, T5_SIZES),
     }[kind]
     torch.manual_seed(seed)
     config = config_class(**{**sizes, **settings}, attn_implementation="eager")
     model = model_class(config).eval()
     if untied:
         model.lm_head.weight = torch.nn.Parameter(torch.randn(config.vocab_size, config.d_model) * 0.5)
-        config.tie_word_embeddings = kind == "t5"  # where it always is true
+        config.tie_word_embeddings = kind in ("t5", "mt5")  # where it always is true
     perturb(model, std, seed)
     return model
 
@@ -309,17 +313,37 @@ class Pair:
 # --- the same search twice ---
 
 
+ENDING = 0.8  # by so much the logit of the end grows with each piece: a random model hardly knows one
+
+
 class Ending:
-    """A rule of our search, and a processor of the reference's scores, with which the end becomes likelier from piece to
-    piece: a random model hardly knows one."""
+    """A stepper whose model ends more likely from piece to piece. `n_fed` pieces are fed before it writes any."""
 
-    def __init__(self, eos: int, before: int = 0) -> None:
-        self.eos, self.before = eos, before
+    def __init__(self, stepper: Any, eos: int, n_fed: int) -> None:
+        self.stepper, self.eos, self.n_fed = stepper, eos, n_fed
 
-    def __call__(self, ids: Any, *arguments: Any) -> Any:
-        scores = arguments[-1]
-        scores[:, self.eos] += 0.8 * (ids.shape[1] - self.before)
-        return scores
+    def start(self, src: Any, beams: int, kinds: Any = None) -> Any:
+        self.length = -self.n_fed
+        return self.stepper.start(src, beams, kinds)
+
+    def step(self, ids: Any, state: Any) -> Any:
+        self.length += 1
+        logits = self.stepper.step(ids, state)
+        logits[:, self.eos] += ENDING * max(0, self.length)
+        return logits
+
+    def reorder(self, state: Any, rows: Any) -> Any:
+        return self.stepper.reorder(state, rows)
+
+
+def let_end(reference: Any, eos: int, n_fed: int) -> None:
+    """The same for a reference model in `generate`."""
+
+    def end(model: Any, arguments: Any, output: Any) -> None:
+        length = output.past_key_values.get_seq_length() - n_fed
+        output.logits[:, -1, eos] += ENDING * max(0, length)
+
+    reference.register_forward_hook(end)
 
 
 class Search:
@@ -327,14 +351,15 @@ class Search:
     PyTorch are in double precision: rounding decides no tie. `before` is a piece that is forced on the output after its start,
     a language for example, or none."""
 
-    def __init__(self, reference: Any, before: Sequence[int] = ()) -> None:
+    def __init__(self, reference: Any, before: Sequence[int] = (), n_prompts: int = N_PROMPTS) -> None:
         self.reference, config = reference, reference.config
         self.before, self.pad, self.eos = list(before), config.pad_token_id, config.eos_token_id
         reference.double()
         self.converted = convert(reference)
         self.start = self.converted.special.decoder_start
+        let_end(reference, self.eos, 1 + len(self.before))
         numbers = np.random.default_rng(0)
-        sizes = numbers.integers(2, 16, N_PROMPTS)
+        sizes = numbers.integers(2, 16, n_prompts)
         self.prompts = [[*numbers.integers(FIRST_TEXT, config.vocab_size, n).tolist(), self.eos] for n in sizes]
         self.steppers = {
             "torch": TorchStepper(our_model(self.converted).double(), self.pad),
@@ -346,8 +371,8 @@ class Search:
         """For each prompt the outputs of all beams: pieces without the start, the end and padding; and their scores (of a
         greedy search zeros).
 
-        It takes padding out after the softmax; `renormalize_logits` makes the rest sum to one, as ours does.
-        (Ours also stops where nothing better can come, which changes no result.)
+        What its settings forbid, and padding, it takes out after the softmax; with `renormalize_logits` it makes the rest
+        sum to one. (Ours also stops where nothing better can come, which changes no result.)
         """
         key = f"{beam} {settings}"
         if key in self._found:
@@ -356,24 +381,24 @@ class Search:
         n_fed = 1 + len(self.before)
         several = {"num_return_sequences": beam} if beam > 1 else {}
         forced = {"forced_bos_token_id": self.before[0]} if self.before else {}
+        own = {"max_length": LIMIT + n_fed, "forced_eos_token_id": None, **settings}
+        own["suppress_tokens"] = [self.pad, *own.get("suppress_tokens", ())]
+        if "max_new_tokens" in own:
+            del own["max_length"]
         out = self.reference.generate(
             input_ids=torch.tensor([[*ids, *[self.pad] * (longest - len(ids))] for ids in self.prompts]),
             attention_mask=torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids in self.prompts]),
             num_beams=beam,
-            max_length=LIMIT + n_fed,
             do_sample=False,
-            forced_eos_token_id=None,
-            suppress_tokens=[self.pad],
-            logits_processor=[Ending(self.eos, n_fed)],
-            renormalize_logits=True,
             return_dict_in_generate=True,
             output_scores=True,
             **several,
             **forced,
-            **settings,
+            **own,
         )
         scores = [0.0] * len(self.prompts) if beam == 1 else out.sequences_scores.tolist()
-        ended = [row[n_fed : row.index(self.eos, n_fed)] for row in out.sequences.tolist()]  # none was cut by the limit
+        rows = [row[n_fed:] for row in out.sequences.tolist()]
+        ended = [row[: row.index(self.eos)] if self.eos in row else row for row in rows]
         assert all(row[1:n_fed] == self.before for row in out.sequences.tolist())
         found = list(zip(ended, scores, strict=True))
         self._found[key] = [found[i : i + beam] for i in range(0, len(found), beam)]
@@ -382,27 +407,30 @@ class Search:
     def compare(self, engine: str, theirs: list[Any], **settings: Any) -> None:
         """That ours finds the same, piece for piece, in all beams, with the same scores."""
         config = GenerationConfig(max_length=LIMIT, max_length_factor=0.0, max_length_constant=LIMIT, **settings)
-        found = generation.generate(
-            self.steppers[engine],
+        found = self.ours(engine, config)
+        assert [[list(h.ids) for h in hs] for hs in found] == [[ids for ids, _ in hs] for hs in theirs]
+        if config.beam_size > 1:
+            scores = [[score for _, score in hs] for hs in theirs]
+            np.testing.assert_allclose([[h.score for h in hs] for hs in found], scores, atol=1e-4)
+
+    def ours(self, engine: str, config: GenerationConfig) -> list[list[Hypothesis]]:
+        """For each prompt the outputs of all beams."""
+        return generation.generate(
+            Ending(self.steppers[engine], self.eos, 1 + len(self.before)),
             self.prompts,
             config=config,
             special=self.converted.special,
             prefix=[self.start, *self.before] if self.before else (),
             n_best=config.beam_size,
-            rules=[Ending(self.eos)],
         )
-        assert [[list(h.ids) for h in hs] for hs in found] == [[ids for ids, _ in hs] for hs in theirs]
-        if config.beam_size > 1:
-            scores = [[score for _, score in hs] for hs in theirs]
-            np.testing.assert_allclose([[h.score for h in hs] for hs in found], scores, atol=1e-4)
 
     def check(self, engine: str, length_penalty: float = 1.0) -> None:
         """A beam of four, and a greedy search. Scores are Σ log p divided by the number of pieces, with the end and with
         the piece that was forced, to the power of the penalty."""
         settings = {"length_penalty": length_penalty, "early_stopping": True}
         beam, greedy = self.theirs(4, **settings), self.theirs(1)
-        self.compare(engine, beam, beam_size=4, **settings)
-        self.compare(engine, greedy, beam_size=1)
+        self.compare(engine, beam, beam_size=4, renormalize=False, **settings)
+        self.compare(engine, greedy, beam_size=1, renormalize=False)
         # The prompts do matter, there is something to search, and searching finds other outputs.
         best, alone = ([tuple(hs[0][0]) for hs in found] for found in (beam, greedy))
         assert len(set(best)) > N_PROMPTS / 4
@@ -415,7 +443,7 @@ class Search:
         for early_stopping in (True, False, "never"):
             settings = {"length_penalty": length_penalty, "early_stopping": early_stopping}
             found = self.theirs(4, **settings)
-            self.compare("torch", found, beam_size=4, **settings)
+            self.compare("torch", found, beam_size=4, renormalize=False, **settings)
             outputs.append([[ids for ids, _ in hs] for hs in found])
         early, as_good, never = outputs
         assert sum(a != b for a, b in zip(early, never, strict=True)) > N_PROMPTS / 20
@@ -433,10 +461,10 @@ def parity() -> Any:
             made[key] = Pair(build_reference(kind, **settings))
         return made[key]  # type: ignore[no-any-return]
 
-    def search(kind: str, before: Sequence[int] = (), **settings: Any) -> Search:
-        key = f"search {kind} {before} {sorted(settings.items())}"
+    def search(kind: str, before: Sequence[int] = (), n_prompts: int = N_PROMPTS, **settings: Any) -> Search:
+        key = f"search {kind} {before} {n_prompts} {sorted(settings.items())}"
         if key not in made:
-            made[key] = Search(build_reference(kind, **settings), before)
+            made[key] = Search(build_reference(kind, **settings), before, n_prompts)
         return made[key]  # type: ignore[no-any-return]
 
     return SimpleNamespace(

@@ -52,21 +52,24 @@ def test_settings_of_the_search_mean_the_same(parity: Any) -> None:
     neither piece is written again.)"""
     settings = {"min_length": 9, "no_repeat_ngram_size": 2, "length_penalty": 2.0, "bad_words_ids": [[0], [1]]}
     search = parity.search("bart", before=[0], **SEARCH)
-    values = {"num_beams": 4, "max_length": 80, "forced_bos_token_id": 0, **settings}
+    values = {"num_beams": 4, "max_length": 80, "forced_bos_token_id": 0, "forced_eos_token_id": None, **settings}
     ours = parity.converted("bart", search.reference, **values).generation
     assert ours == GenerationConfig(
         beam_size=4,
         max_length=78,
+        max_length_factor=0.0,
+        max_length_constant=78,
         length_penalty=2.0,
         early_stopping=False,
         min_length=7,
         no_repeat_ngram=2,
         suppress=(0,),
+        renormalize=False,
     )
     theirs = search.theirs(4, **settings)
     assert min(len(ids) for hs in theirs for ids, _ in hs) == 7
     searched = {"beam_size": 4, "length_penalty": 2.0, "min_length": 7, "no_repeat_ngram": 2, "suppress": (0,)}
-    search.compare("torch", theirs, early_stopping=False, **searched)
+    search.compare("torch", theirs, early_stopping=False, renormalize=False, **searched)
 
 
 def test_facts_come_from_the_configuration(parity: Any) -> None:

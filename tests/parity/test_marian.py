@@ -197,10 +197,19 @@ def test_facts_come_from_the_configuration(checkpoint: tuple[dict[str, Any], dic
         "early_stopping": True,
         "bad_words_ids": [[50], [7]],
         "eos_token_id": [0],
+        "forced_eos_token_id": None,
     }
     converted = convert_tensors(MARIAN, values | search, tensors)
     assert (converted.special.pad, converted.special.eos, converted.special.decoder_start) == (50, 0, 50)
-    assert converted.generation == GenerationConfig(beam_size=6, max_length=511, length_penalty=0.8, suppress=(7,))
+    assert converted.generation == GenerationConfig(
+        beam_size=6,
+        max_length=511,
+        max_length_factor=0.0,
+        max_length_constant=511,
+        length_penalty=0.8,
+        suppress=(7,),
+        renormalize=False,
+    )
     assert converted.model.activation == "silu" and converted.model.d_head == 8
 
 
@@ -234,7 +243,7 @@ def test_folders(checkpoint: tuple[dict[str, Any], dict[str, Any]], parity: Any,
     (old / "pytorch_model.bin").unlink()
     fails("there is neither model.safetensors nor pytorch_model.bin")
     (old / "config.json").write_text(json.dumps(values | {"model_type": "pegasus"}))
-    fails("model_type 'pegasus' is not known (known: marian, bart, mbart, m2m_100, t5)")
+    fails("model_type 'pegasus' is not known (known: marian, bart, mbart, m2m_100, t5, mt5)")
     (old / "config.json").write_text("{")
     fails("is not valid JSON")
     (old / "config.json").unlink()

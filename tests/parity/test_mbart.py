@@ -59,7 +59,7 @@ def test_searches_with_a_forced_language_find_what_the_reference_finds(parity: A
 def test_facts_come_from_the_configuration(parity: Any) -> None:
     converted = parity.pair("mbart", **MODELS["scaled"]).converted
     assert converted.special == SpecialIds(pad=1, eos=2, decoder_start=2, bos=0)
-    assert converted.generation == GenerationConfig(early_stopping=False)
+    assert converted.generation == GenerationConfig(early_stopping=False, renormalize=False)
     model = converted.model
     assert (model.norm_first, model.final_norm, model.embedding_norm, model.scale_embedding) == (True,) * 4
     assert (model.positions, model.position_offset, model.activation) == ("learned", 2, "gelu")

@@ -236,6 +236,14 @@ def test_a_payload_is_not_run(folder: Path, fails: Callable[[str], None], protoc
     assert not ran.exists()
 
 
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.safetensors"])
+def test_what_is_there_instead_of_weights(folder: Path, fails: Callable[[str], None], name: str) -> None:
+    (folder / name).write_bytes(b"")
+    fails(f"{name} is empty: get it again")
+    (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0a\nsize 12345\n")
+    fails(f"{name} only says where the weights are: get the file itself, with git lfs pull")
+
+
 def calling(module: str, name: str, arguments: bytes) -> bytes:
     """A pickle of {"a": module.name(*arguments)}."""
     return b"\x80\x02}X\x01\0\0\0ac" + f"{module}\n{name}\n".encode() + b"(" + arguments + b"tRs."
@@ -261,7 +269,7 @@ def test_pickles_of_other_things(folder: Path, fails: Callable[[str], None], con
         pickled_zip(folder / "pytorch_model.bin", content)
     else:
         (folder / "pytorch_model.bin").write_bytes(content)
-    fails("it is not read")
+    fails("it is not read" if content or in_zip else "pytorch_model.bin is empty")
 
 
 def test_a_pytorch_file_that_grows(tensors: Tensors, folder: Path, fails: Callable[[str], None]) -> None:
@@ -284,8 +292,9 @@ def test_a_truncated_pytorch_file(tensors: Tensors, folder: Path, fails: Callabl
         torch.save(tensors, path, _use_new_zipfile_serialization=not old)
         content = path.read_bytes()
         for part in (0.1, 0.5, 0.9, 0.999):
-            path.write_bytes(content[: int(len(content) * part)])
-            fails("it is not read")
+            size = int(len(content) * part)
+            path.write_bytes(content[:size])
+            fails(f"pytorch_model.bin is incomplete or damaged ({size:,} bytes): get it again")
 
 
 def test_headers_that_lie(tensors: Tensors, folder: Path, fails: Callable[[str], None]) -> None:
@@ -298,7 +307,7 @@ def test_headers_that_lie(tensors: Tensors, folder: Path, fails: Callable[[str],
     path.write_bytes(content[:-100])
     fails("its tensors end at byte")
     path.write_bytes(b"")
-    fails("0 bytes are too few for a header")
+    fails("model.safetensors is empty")
     nested = b"{" + b'"a":[' * 10**6
     path.write_bytes(len(nested).to_bytes(8, "little") + nested)
     fails("is not a readable safetensors file")
@@ -352,7 +361,7 @@ def test_an_index_that_lies(tensors: Tensors, folder: Path, fails: Callable[[str
     says([], "has no weight_map")
     says({}, "has no weight_map")
     index.write_text('{"weight_map":' * 10**6)
-    fails("model.safetensors.index.json is not valid JSON")
+    fails("model.safetensors.index.json is nested too deeply")
     index.write_text(json.dumps(values))
     shard = folder / "model-00002-of-00003.safetensors"
     shard.write_bytes(shard.read_bytes()[:-1000])
@@ -365,8 +374,8 @@ def test_configurations_that_are_none(tensors: Tensors, folder: Path, fails: Cal
     save_file(tensors, folder / "model.safetensors")
     config = folder / "config.json"
     for content, words in (
-        ("[" * 10**6, "config.json is not valid JSON"),
-        ('{"a":' * 10**6, "config.json is not valid JSON"),
+        ("[" * 10**6, "config.json is nested too deeply"),
+        ('{"a":' * 10**6, "config.json is nested too deeply"),
         ("[]", "must hold a JSON object, not list"),
         ("\udcff", "is not valid JSON"),
         ('{"model_type": ["t5"]}', "model_type ['t5'] is not known"),

@@ -1,0 +1,89 @@
+"""A linear layer whose matrix product is one of bytes.
+
+x ≈ s_x · q_x and W ≈ s_w · q_w with whole numbers q, so that x Wᵀ ≈ s_x s_w · (q_x q_wᵀ): the usual scheme (Jacob et al. 2018,
+arXiv:1712.05877, §2). A row of W has its own s_w. So has a row of x, found when it comes: then what a sentence is answered
+with does not depend on the sentences that share its batch.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor, nn
+
+from .errors import NOT_A_NUMBER, TxError
+
+# The kernels add pairs of products of bytes in 16 bits: 2 · 127 · 127 fits, 2 · 255 · 127 would not. So activations have 7
+# bits: −63 … 63, kept from 1 to 127 around 64, or 0 … 127 where none is negative.
+ACTIVATION_STEPS, ACTIVATION_ZERO = 63, 64
+WEIGHT_STEPS = 127
+
+
+class Int8Linear(nn.Module):
+    """x Wᵀ + b, x [..., n] and W [m, n], with int8 products; W to within s_w/2, rows of x to within 1/126 of their largest number
+    (1/254 if `non_negative`: no number of x is below zero). `scale` is one s_w for all of W, by default each row has its own:
+    its largest number / 127. With an input `limit` that takes the place of the rows' largest numbers: what is beyond it counts
+    as the limit, and there is less to do. `relu`: what comes out below zero is zero. TxError for weights that are not numbers."""
+
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        non_negative: bool = False,
+        scale: float | None = None,
+        limit: float | None = None,
+        relu: bool = False,
+    ) -> None:
+        super().__init__()
+        weight = weight.detach().float()
+        scales = weight_scale(weight)
+        engine = torch.backends.quantized.engine
+        torch.backends.quantized.engine = "fbgemm"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch announces that these functions will move to another package
+                if scale is None:
+                    zeros = torch.zeros(len(weight), dtype=torch.long)
+                    quantized = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+                else:  # quicker to make
+                    quantized = torch.quantize_per_tensor(weight, scale, 0, torch.qint8)
+                self.bias = torch.zeros(len(weight)) if bias is None else bias.detach().float()
+                added = torch.zeros(len(weight)) if limit is None else self.bias
+                self.packed = torch.ops.quantized.linear_prepack(quantized, added)
+        finally:
+            torch.backends.quantized.engine = engine
+        self.limit, self.relu, self.non_negative = limit, relu, non_negative
+        self.steps, self.zero = (WEIGHT_STEPS, 0) if non_negative else (ACTIVATION_STEPS, ACTIVATION_ZERO)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        ops = torch.ops.quantized
+        if self.limit is not None:
+            multiply = (
+                ops.linear_with_input_q_dq_qweight_dq_relu_output_fp32
+                if self.relu
+                else ops.linear_with_input_q_dq_qweight_dq_output_fp32
+            )
+            # The kernel itself would let numbers up to four times the limit in, for which 16 bits are too few.
+            rows = rows.clamp(max=self.limit)
+            return multiply(rows, self.limit / self.steps, self.zero, self.packed).view(*x.shape[:-1], -1)  # type: ignore[no-any-return]
+        largest = (rows if self.non_negative else rows.abs()).amax(dim=1, keepdim=True).clamp_(min=1e-30)
+        product = ops.linear_with_input_q_dq_qweight_dq_output_fp32(
+            rows / largest, 1 / self.steps, self.zero, self.packed
+        )
+        out = torch.addcmul(self.bias, product, largest)
+        return (out.relu_() if self.relu else out).view(*x.shape[:-1], -1)
+
+
+def weight_scale(weight: Tensor) -> Tensor:
+    """s_w of each row, [m, n] → [m]."""
+    scales = weight.abs().amax(dim=1).clamp(min=1e-30) / WEIGHT_STEPS
+    if not bool(torch.isfinite(scales).all()):
+        raise TxError(NOT_A_NUMBER)
+    return scales
+
+
+def is_supported() -> bool:
+    """Whether this PyTorch has the kernels for it on this processor."""
+    return "fbgemm" in torch.backends.quantized.supported_engines
