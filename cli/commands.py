@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from .lines import Form
     from .resume import Resumable
 
-LOOK_AHEAD = 256  # most lines that are translated together when they are there already; where so many are, more follow
-BATCH_SIZE = 32
+# Most lines that are read ahead when they are there already; where so many are, more follow.
+LOOK_AHEAD = 256
+TORCH_LOOK_AHEAD = 1024  # of like length many can be found among these
 PLAIN = ("", ".txt")  # endings of files that are plain lines; what others are, model/formats knows
 # What `resume` compares: what the translator is asked under the names of the options, but for what changes no text.
 NAMES = {"source": "from", "target": "to", "beam_size": "beam", "n_best": "n-best"}
@@ -164,7 +165,7 @@ def translate(
         print(SHORT_HELP, end="", file=sys.stderr)
         return ExitStatus.USAGE
     beam_size = whole_number("--beam", beam, 1, 64)
-    rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
+    rows = whole_number("--batch-size", batch_size, 1, 4096)
     cap = size("--max-memory", max_memory)
     n_threads = whole_number("--threads", threads, 1, 1024)
     processes = number_of(jobs)
@@ -249,7 +250,7 @@ def translate(
 
             read = [path for path, _ in pairs] if apart else [s.stream.fileno() for s in sources]
             bar = stack.enter_context(progress.Progress(progress.size_of(read)))
-        most = max(LOOK_AHEAD, rows)
+        most = max(TORCH_LOOK_AHEAD if translator.engine == "torch" else LOOK_AHEAD, rows or 1)
         terms = asked.get("glossary")
         work = Work(ask, workers, form, report, encoding, most, bar, formats, fields, target, paragraph, resumed, terms)
         if apart:

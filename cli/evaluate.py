@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..model.errors import InputError, TxError, UsageError
-from .commands import BATCH_SIZE, refuse_empty, runtime_settings, whole_number
+from .commands import refuse_empty, runtime_settings, whole_number
 from .inputs import number
 from .summarize import kind_of_summary
 from .text_io import ExitStatus, Output, complain
@@ -40,7 +40,7 @@ def translate(
     """BLEU and chrF of every asked direction, each with the signature of sacreBLEU."""
     refuse_empty(**{"from": source, "to": target})
     beam_size = whole_number("--beam", beam, 1, 64)
-    rows = whole_number("--batch-size", batch_size, 1, 4096) or BATCH_SIZE
+    rows = whole_number("--batch-size", batch_size, 1, 4096)
     first, settings = _prepare(path, model, limit, device, threads, engine, "sacrebleu")
     with Output(None) as out:
         from ..model.pipeline import Translator

@@ -36,7 +36,7 @@ class Translates(Protocol):
         source: str | None = None,
         target: str | None = None,
         beam_size: int | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
     ) -> list[Translation]: ...
 
 
@@ -46,7 +46,7 @@ def evaluate_translation(
     source: str,
     target: str,
     beam_size: int | None = None,
-    batch_size: int = 32,
+    batch_size: int | None = None,
     limit: int | None = None,
 ) -> dict[str, Any]:
     """Translates a test set and scores it against its other column.

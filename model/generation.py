@@ -124,8 +124,10 @@ def generate(
     own_rules = rules_of(config, special, src, prefix)
     search = _Search(src, config, special, n_best, len(prefix) - 1)
     state = stepper.start(src, len(search.total) // len(src), kinds)
-    fast = stepper if isinstance(stepper, FastStepper) and not rules and not config.sample else None
-    forbidden = _forbidden(own_rules) if fast is not None and not _multiplied(config, search.width) else None
+    fast = stepper if isinstance(stepper, FastStepper) and not config.sample else None
+    forbidden = None
+    if fast is not None and not _multiplied(config, search.width) and (renormalise or not rules):
+        forbidden = _forbidden([*own_rules, *rules])
     for piece in prefix[:-1]:
         stepper.step(np.full(len(search.total), piece, dtype=np.int64), state)
     last = np.full(len(search.total), prefix[-1], dtype=np.int64)

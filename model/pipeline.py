@@ -34,6 +34,10 @@ class Translator:
         self._planner = Planner(self.runtime)
         self._outputs = Outputs(self.runtime, self._planner)
 
+    @functools.cached_property
+    def _slots(self) -> frozenset[int]:
+        return frozenset(self.slots)
+
     @property
     def path(self) -> Path:
         return self.runtime.path
@@ -64,7 +68,7 @@ class Translator:
         source: str | None = None,
         target: str | None = None,
         beam_size: int | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         settings: GenerationConfig | None = None,
         more: bool = False,
         protected: Sequence[Sequence[tuple[int, int]]] | None = None,
@@ -77,7 +81,8 @@ class Translator:
         Without `source` it is the only language that the model reads, else the language is guessed for each text; without
         `target` it is the only one into which the model translates that. A text without letters, and one that is in an explicit `target` already, is returned as it is, with the
         flag "copied".
-        Segments of all texts are translated together, `batch_size` at a time; results do not depend on that.
+        Segments of all texts are translated together, `batch_size` at a time (by default as many as suit the engine);
+        results do not depend on that.
         `settings` replace the model's own settings of the search, `beam_size` one of them. `more` says that many more
         texts wait, so that PyTorch is worth its start-up however few these are.
 
@@ -97,8 +102,7 @@ class Translator:
         for number, text in enumerate(texts, start=1):
             if not isinstance(text, str):
                 raise UsageError(f"text {number} must be a string, not {type(text).__name__}")
-        check_whole("batch_size", batch_size)
-        for name, value in (("beam_size", beam_size), ("n_best", n_best)):
+        for name, value in (("batch_size", batch_size), ("beam_size", beam_size), ("n_best", n_best)):
             if value is not None:
                 check_whole(name, value)
         if n_best is not None and n_best > MOST_ALTERNATIVES:
@@ -143,15 +147,21 @@ class Translator:
         return [found[part.job, part.wanted][0] for part in parts if part.job]
 
     def _generate(
-        self, jobs: list[Job], batch_size: int, beam_size: int | None, settings: GenerationConfig | None, more: bool
+        self,
+        jobs: list[Job],
+        batch_size: int | None,
+        beam_size: int | None,
+        settings: GenerationConfig | None,
+        more: bool,
     ) -> dict[Job, Hypothesis]:
         search = with_beam(settings or self.checkpoint.config.generation, beam_size)
         return {job: found[0] for job, found in self._search(jobs, batch_size, search, more, 1).items()}
 
     def _search(
-        self, jobs: list[Job], batch_size: int, search: GenerationConfig, more: bool, n_best: int
+        self, jobs: list[Job], batch_size: int | None, search: GenerationConfig, more: bool, n_best: int
     ) -> dict[Job, list[Hypothesis]]:
-        return self.runtime.n_best(jobs, search, batch_size, more, lambda src: self._rules(src, search), n_best)
+        rules = lambda src: self._rules(src, search)  # noqa: E731
+        return self.runtime.n_best(jobs, search, batch_size, more, rules, n_best, self._has_slots)
 
     def _found(
         self, parts: Iterable[Part], free: dict[Job, list[Hypothesis]], search: GenerationConfig, n_best: int
@@ -183,11 +193,16 @@ class Translator:
                     found[key] = hypotheses
         return found
 
+    def _has_slots(self, ids: Sequence[int]) -> bool:
+        return not self._slots.isdisjoint(ids)
+
     def _rules(self, src: Sequence[Sequence[int]], search: GenerationConfig) -> list[LogitsRule]:
         if not self.slots:
             return []
-        from .rules import EachOnce  # with NumPy, which is not loaded before it is needed
+        from .rules import EachOnce, Suppress  # with NumPy, which is not loaded before it is needed
 
+        if not any(self._has_slots(row) for row in src):
+            return [Suppress(self.slots)]  # the same, and sooner done
         limits = [search.length_limit(len(row)) for row in src]
         return [EachOnce(src, self.slots, self.checkpoint.config.special.eos, limits)]
 

@@ -29,6 +29,9 @@ PRECISIONS = ("auto", "fp32", "bf16", "int8")
 TORCH_FROM = 20_000
 TORCH_CORES = 4
 TORCH_MEMORY = 1 << 30  # bytes: with less, NumPy, which takes a few hundred MB less, is the better choice
+# How many sentences are searched together: more make larger matrices, and take longer before the first one is out.
+BATCH = 32
+TORCH_ROWS = 128  # of all beams
 MAX_THREADS = 4  # of PyTorch; matrices this small gain nothing from more
 
 # What a model that lacks a task was not trained to do, and what one that has it does.
@@ -246,7 +249,7 @@ class Runtime:
         self,
         jobs: Iterable[Job],
         search: GenerationConfig,
-        batch_size: int,
+        batch_size: int | None,
         more: bool = False,
         rules: Callable[[Sequence[Sequence[int]]], Sequence[LogitsRule]] = lambda src: (),
     ) -> dict[Job, Hypothesis]:
@@ -259,12 +262,14 @@ class Runtime:
         self,
         jobs: Iterable[Job],
         search: GenerationConfig,
-        batch_size: int,
+        batch_size: int | None,
         more: bool = False,
         rules: Callable[[Sequence[Sequence[int]]], Sequence[LogitsRule]] = lambda src: (),
         n_best: int = 1,
+        apart: Callable[[Sequence[int]], bool] = lambda ids: False,
     ) -> dict[Job, list[Hypothesis]]:
-        """As `generate`, but up to `n_best` hypotheses for each job, best first."""
+        """As `generate`, but up to `n_best` hypotheses for each job, best first. Jobs with pieces for which `apart` is true do
+        not share a batch with others, whose rules may be simpler."""
         with blas_threads(self.threads):
             import numpy as np
 
@@ -272,16 +277,22 @@ class Runtime:
 
         config = self.checkpoint.config
         outputs: dict[Job, list[Hypothesis]] = {}
-        ordered = sorted(set(jobs), key=lambda job: (job[0], len(job[1])))
-        stepper = self.stepper(sum(len(ids) for _, ids in ordered) * max(search.beam_size, n_best), more)
-        wanted = {job[0] for job in ordered}
-        for name in [name for name in config.tasks if name in wanted]:
-            task, todo = config.tasks[name], [job for job in ordered if job[0] == name]
+        order = {name: i for i, name in enumerate(config.tasks)}
+        ordered = sorted(set(jobs), key=lambda job: (order[job[0]], len(job[1])))
+        beams = max(search.beam_size, n_best)
+        stepper = self.stepper(sum(len(ids) for _, ids in ordered) * beams, more)
+        if batch_size is None:
+            batch_size = BATCH if stepper is vars(self).get("_numpy_stepper") else max(BATCH, TORCH_ROWS // beams)
+        groups: dict[tuple[str, bool], list[Job]] = {}
+        for job in ordered:
+            groups.setdefault((job[0], apart(job[1])), []).append(job)
+        for (name, _), todo in groups.items():
+            task = config.tasks[name]
             prefix = task.tgt_prefix or (config.special.decoder_start,)
             if config.model.positions == "learned":
                 most = max(1, config.model.max_positions - len(prefix))
                 search = dataclasses.replace(search, max_length=min(search.max_length, most))
-            for part in self.batches(todo, batch_size, search, max(search.beam_size, n_best)):
+            for part in self.batches(todo, batch_size, search, beams):
                 batch = todo[part]
                 src = [[*task.src_prefix, *ids, config.special.eos, *task.src_suffix] for _, ids in batch]
                 with np.errstate(all="ignore"):  # what is no number is found, and said, by the search

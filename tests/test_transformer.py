@@ -293,6 +293,7 @@ def test_gradients_of_the_mixture_are_those_of_the_formula() -> None:
     transformer, x, cross, src = mixture_case()
     towards = torch.randn(2, 3, 31, generator=torch.Generator().manual_seed(3)).double()
     found = []
+
     def ours(x: Tensor, cross: Tensor, src: Tensor) -> Tensor:
         return transformer.mixture(x, cross[:, POINTING_HEAD], src)
 

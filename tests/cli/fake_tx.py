@@ -36,6 +36,7 @@ class Translator:
 
     runtime = Runtime()
     path = Path(__file__)
+    engine = "numpy"
 
     pairs = [("en", "zh"), ("zh", "en")]
 
