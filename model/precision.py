@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
 from .errors import UsageError
-from .int8 import Int8Linear, is_supported, weight_scale
+from .int8 import Int8Linear, is_supported, native_scale
 from .layers import DecoderLayer, EncoderLayer, FeedForward
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _to_int8(model: Transformer, limits: Mapping[str, float]) -> None:
             module.activation = _unchanged  # the layer before has done it
     bias = model.logits_bias if model.config.logits_bias else None
     model.output_proj = Int8Linear(model.output_table, bias)
-    model.output_scale = float(weight_scale(model.output_table).max())
+    model.output_scale = native_scale(model.output_table)
 
 
 def _unchanged(x: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -347,3 +348,22 @@ def test_commands(folder: Path, translating_model: Path, capsys: pytest.CaptureF
             and "was not trained to" in err
             and err.endswith("it translates en → zh\n")
         )
+
+
+def test_commands_say_what_is_not_followed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "t5"
+    shutil.copytree(folder, copy)
+    settings = copy / "generation_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "do_sample": True}))
+    note = f"tx: note: {settings}: tx does not follow do_sample, which may change outputs\n"
+    for command in (
+        ["translate", "--to", "de", TEXT[:30]],
+        ["qa", QUESTION, "-c", TEXT],
+        ["summarize", "-t", TEXT],
+        ["show-attention", "--to", "de", TEXT[:30]],
+    ):
+        assert main([*command, "--model", str(copy)]) == 0
+        err = capsys.readouterr().err
+        assert note in err
+        assert main([*command, "--model", str(copy), "--quiet"]) == 0
+        assert capsys.readouterr().err == ""

@@ -239,6 +239,7 @@ WRONG = {
     "beam": ("translate", "0"),
     "batch-size": ("translate", "many"),
     "jobs": ("translate", "many"),
+    "precision": ("translate", "fp8"),
     "max-memory": ("translate", "lots"),
     "glossary": ("translate", "/nope.tsv"),
     "n-best": ("translate", "-1"),
