@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from .attention import MultiHeadAttention
 from .errors import UsageError
@@ -44,7 +45,25 @@ def prepare(
         model.to(torch.bfloat16)
     if precision == "int8":
         _to_int8(model, input_limits or {})
+    elif on_cpu:
+        model.output_proj = InBlocks(model.output_table, model.logits_bias if model.config.logits_bias else None)
     return model
+
+
+class InBlocks(nn.Module):
+    """x Wᵀ + b, x [n, d] and W [V, d], a block of the rows of W at a time: into blocks that the processor's cache holds a product of
+    the vocabulary's size took half the time, with MKL on a processor of AMD."""
+
+    ROWS = 1024
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.weights = torch.split(weight.detach(), self.ROWS)  # views
+        self.biases = [None] * len(self.weights) if bias is None else torch.split(bias.detach(), self.ROWS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        blocks = [functional.linear(x, w, b) for w, b in zip(self.weights, self.biases, strict=True)]
+        return torch.cat(blocks, dim=-1)
 
 
 def _join(projections: list[nn.Module]) -> nn.Linear:

@@ -174,7 +174,7 @@ class Transformer(nn.Module):
             self.copy_gate = nn.Linear(config.d_model, 1)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
-        # The output layer in int8, and the scale of its rows when some are chosen (see module precision).
+        # The output layer for inference, and in int8 the scale of its rows when some are chosen (see module precision).
         self.output_proj: nn.Module | None = None
         self.output_scale: float | None = None
 
