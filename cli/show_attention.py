@@ -145,8 +145,10 @@ def show_attention(
         raise UsageError("there is no room for --values beside --head all: choose one --head")
     if kind == "all" and wanted not in NUMBERS:
         raise UsageError("--kind all is for json and csv: choose one kind")
-    if kind == "rollout" and (head not in (None, "mean") or layer == "mean"):
-        raise UsageError("a rollout goes through the mean of the heads up to a layer: leave out --head")
+    if kind == "rollout" and head not in (None, "mean"):
+        raise UsageError("a rollout goes through the mean of the heads: leave out --head")
+    if kind == "rollout" and layer == "mean":
+        raise UsageError("a rollout goes up to a layer: give --layer a number, or leave it out")
     chosen = Selection(
         kind=None if kind == "all" else kind or "cross",
         layer=_layer(layer) or (None if wanted in NUMBERS else "last"),
@@ -254,6 +256,8 @@ def _format(given: str | None, as_json: bool, output: str | None) -> str:
     if as_json and given not in (None, "json"):
         raise UsageError(f"give --json or --format {given}, not both")
     ending = Path(output or "").suffix[1:].lower()
+    if as_json and ending in FORMATS and ending != "json":
+        raise UsageError(f"give --json or --output {output}, not both")
     if not given and not as_json and ending not in (*FORMATS, *TEXT_ENDINGS):
         raise UsageError(f"no format has the ending .{ending}: say which with --format ({', '.join(FORMATS)})")
     found = given or ("json" if as_json else ending if ending in FORMATS else "text")

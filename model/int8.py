@@ -61,25 +61,21 @@ class Int8Linear(nn.Module):
         finally:
             torch.backends.quantized.engine = engine
         self.limit, self.relu, self.non_negative = limit, relu, non_negative
+        # They round the input to q · scale with whole numbers q, multiply, and give float32.
+        self.multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
+        self.multiply_relu = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_relu_output_fp32.default
         steps = NATIVE_ACTIVATION_STEPS if native else ACTIVATION_STEPS
         self.steps, self.zero = (2 * steps + 1, 0) if non_negative else (steps, steps + 1)
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, x.shape[-1])
-        ops = torch.ops.quantized
         if self.limit is not None:
-            multiply = (
-                ops.linear_with_input_q_dq_qweight_dq_relu_output_fp32
-                if self.relu
-                else ops.linear_with_input_q_dq_qweight_dq_output_fp32
-            )
+            multiply = self.multiply_relu if self.relu else self.multiply
             # The kernel itself lets in what 8 bits can hold, more than the limit: for that 16 bits would be too few.
             rows = rows.clamp(max=self.limit)
             return multiply(rows, self.limit / self.steps, self.zero, self.packed).view(*x.shape[:-1], -1)  # type: ignore[no-any-return]
         largest = (rows if self.non_negative else rows.abs()).amax(dim=1, keepdim=True).clamp_(min=1e-30)
-        product = ops.linear_with_input_q_dq_qweight_dq_output_fp32(
-            rows / largest, 1 / self.steps, self.zero, self.packed
-        )
+        product = self.multiply(rows / largest, 1 / self.steps, self.zero, self.packed)
         out = torch.addcmul(self.bias, product, largest)
         return (out.relu_() if self.relu else out).view(*x.shape[:-1], -1)
 

@@ -21,10 +21,12 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class BeamState:
-    """A decoder's state, and how many rows of it belong to each source."""
+    """A decoder's state, and how many rows of it belong to each source; `never`: where among the logits those are that the
+    search forbids, once it has said so."""
 
     decoder: DecoderState
     beams: int
+    never: Tensor | None = None
 
 
 class TorchStepper:
@@ -102,13 +104,13 @@ class TorchStepper:
         is at −∞. TxError if the logits are not numbers."""
         decoder = state.decoder
         x, weights = self.model.feed(torch.from_numpy(ids).to(self.device), decoder)
-        never = torch.from_numpy(forbidden).to(self.device)
-        if decoder.shortlist is None:
-            listed, logits = None, self.model.compact_logits(x).float()
-        else:
-            listed, layer = decoder.shortlist
-            logits = self.model.compact_logits(x, layer).float()
-            never = torch.searchsorted(listed, never[torch.isin(never, listed)])
+        listed, layer = decoder.shortlist or (None, None)
+        logits = self.model.compact_logits(x, layer).float()
+        if state.never is None:  # the same at every step
+            state.never = torch.from_numpy(forbidden).to(self.device)
+            if listed is not None:
+                state.never = torch.searchsorted(listed, state.never[torch.isin(state.never, listed)])
+        never = state.never
         norm = None
         if not renormalise or weights is not None:
             norm = _log_sum_exp(logits)
