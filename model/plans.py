@@ -149,6 +149,8 @@ class Planner:
             if others:
                 return False
             part, _ = protect.hide(part, found)
+        if part.isascii() and len(part) < limit:
+            return True  # a piece has at least one character, and before the first one there may be one for the start
         return len(self.runtime.checkpoint.tokenizer.encode(part)) <= limit
 
     def _source_limit(self, task: Task) -> int:
