@@ -100,7 +100,7 @@ def translate(
     jobs: o.Jobs = None,
     device: o.Device = "cpu",
     engine: o.Engine = "auto",
-    precision: o.Precision = "auto",
+    precision: o.Precision = "fp32",
     debug: o.Debug = False,
 ) -> int:
     """Translates text, files or the standard input.

@@ -214,7 +214,7 @@ def translate(
             sources = open_sources(texts, files)
             out = stack.enter_context(Output(output)) if resume is None else None
         settings: dict[str, Any] = ({"shortlist": True} if shortlist else {}) | ({"max_memory": cap} if cap else {})
-        if precision != "auto":
+        if precision != "fp32":
             settings["precision"] = checked_precision(precision, engine)
         translator = load_translator(model, device, n_threads, engine, **settings)
         translator.translate([], source=source, target=target)  # an unknown language fails before anything is read

@@ -49,7 +49,7 @@ VALUED = {
     "--precision": "precision",
 }
 REPEATED = {"files", "fields"}  # every value counts, not the last
-DEFAULTS = {"encoding": "utf-8", "device": "cpu", "engine": "auto", "precision": "auto"}  # None for the others
+DEFAULTS = {"encoding": "utf-8", "device": "cpu", "engine": "auto", "precision": "fp32"}  # None for the others
 # of the environment: they come before the default
 VARIABLES = {"model": "TX_MODEL", "threads": "TX_THREADS", "device": "TX_DEVICE", "engine": "TX_ENGINE"}
 COMPLETION = {"_TX_COMPLETE", "_TX_NLP_COMPLETE"}  # set where a shell asks for completions

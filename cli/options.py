@@ -123,7 +123,7 @@ Precision = Annotated[
     typer.Option(
         "--precision",
         metavar="NAME",
-        help="fp32, bf16 or int8 (faster with torch, and now and then another word), or auto (bf16 where the processor has it, else fp32).",
+        help="fp32; int8 or bf16: faster, and other words now and then (computed by torch); auto: bf16 where the processor has it.",
         autocompletion=lambda: list(PRECISIONS),
     ),
 ]

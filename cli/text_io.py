@@ -22,7 +22,7 @@ from ..model.errors import InputError, TxError, UsageError
 
 DEVICES = ("cpu", "cuda", "auto")
 ENGINES = ("auto", "numpy", "torch")
-PRECISIONS = ("auto", "fp32", "bf16", "int8")
+PRECISIONS = ("fp32", "bf16", "int8", "auto")
 CHUNK_BYTES = 65536
 LONGEST_LINE = 65536  # bytes; a longer one comes in parts, or one without end would fill the memory
 FIRST_BATCH = 8  # lines; each full batch after it may be twice as long

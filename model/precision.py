@@ -23,7 +23,7 @@ _PARTS = {"qkv_proj": "q_proj", "kv_proj": "k_proj"}
 
 @torch.no_grad()
 def prepare(
-    model: Transformer, precision: str = "auto", input_limits: Mapping[str, float] | None = None
+    model: Transformer, precision: str = "fp32", input_limits: Mapping[str, float] | None = None
 ) -> Transformer:
     """Makes a model ready to compute with `precision` (see class Runtime), in place; it can no longer be trained.
     Projections of the same vectors become one. `input_limits` are those of Int8Linear, by the layers' names. UsageError if the processor cannot.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .torch_engine import TorchStepper
 
 ENGINES = ("auto", "numpy", "torch")
-PRECISIONS = ("auto", "fp32", "bf16", "int8")
+PRECISIONS = ("fp32", "bf16", "int8", "auto")
 # The work (source pieces of all segments that wait, times beams) from which on PyTorch, which takes seconds to import, may
 # be done sooner than NumPy, and the cores that it needs for that: with two, NumPy on one of them lost nothing to it in
 # 54,000 pieces (tests/bench/crossover.py).
@@ -54,9 +54,10 @@ class Runtime:
     NumPy's number is settled when it is first imported; a program that has done so before has to set
     OPENBLAS_NUM_THREADS (or whatever its NumPy looks for) itself.
 
-    `precision` is what PyTorch multiplies matrices in: fp32; bf16 or int8, which are faster where the processor has
-    instructions for them, and change a word now and then; "auto" is bf16 on processors that do it in hardware (see module
-    precision), else fp32. NumPy always computes in fp32.
+    `precision` is what PyTorch multiplies matrices in: fp32; int8 or bf16, which are faster where the processor has
+    instructions for them, but round so coarsely that many a longer sentence comes out in other words, and a few in others
+    again when other sentences share their batch; "auto" is bf16 on processors that do it in hardware (see module precision),
+    else fp32. NumPy computes in fp32 only.
 
     `shortlist` lets the outputs hold only the pieces that the model's shortlist gives for the sources of a batch: faster,
     and sometimes another word. Few models have one.
@@ -74,7 +75,7 @@ class Runtime:
         engine: str = "auto",
         shortlist: bool = False,
         max_memory: int | None = None,
-        precision: str = "auto",
+        precision: str = "fp32",
     ) -> None:
         if threads is not None:
             check_whole("threads", threads)
@@ -84,7 +85,7 @@ class Runtime:
             raise UsageError(f"the engine numpy computes on the cpu, not on {device!r}: use torch for that")
         if precision not in PRECISIONS:
             raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
-        if precision in ("bf16", "int8"):
+        if precision != "fp32":
             if engine == "numpy":
                 raise UsageError(f"the engine numpy computes in fp32, not in {precision}: use torch for that")
             engine = "torch"

