@@ -123,7 +123,7 @@ def translate(
     its own.
 
     A --glossary has a line for each term: the term, a tab, what it becomes; with "en", a tab, "zh" in its first line it is
-    for both directions.
+    for both directions. An English term is its plural too (-s, -es, -ies), unless that has a line of its own.
 
     With --score a line is: mean log-probability a piece, a tab, translation; with --align it ends in a tab and links
     between words, source-translation from 0 (0-0 1-2). With --n-best there are up to N lines for a line, best first, each
@@ -485,6 +485,8 @@ def run(arguments: Sequence[str]) -> int:
             with command.make_context(name, list(arguments), default_map=said) as context:
                 return int(command.invoke(context) or ExitStatus.OK)
         except typer.Exit as request:
+            if request.exit_code == ExitStatus.OK and sys.stdout is None:  # help or the version, and no one has seen it
+                raise TxError("the standard output is closed") from None
             return int(request.exit_code)
         except parser.ParserError as error:
             complain(parser.describe(error, name, arguments))

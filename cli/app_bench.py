@@ -47,7 +47,12 @@ PeerPython = Annotated[
     Texts,
     typer.Option("--peer-python", metavar="PATH", help="A Python that has one of those; may be repeated."),
 ]
-Jobs = Annotated[Text, typer.Option("--jobs", metavar="N", help="Time tx translate -i FILE --jobs N too, and without.")]
+Jobs = Annotated[
+    Text,
+    typer.Option(
+        "--jobs", metavar="N", help="Time tx translate -i FILE --jobs N too, and without (--engine both: auto)."
+    ),
+]
 
 
 def bench(
@@ -97,7 +102,8 @@ def bench(
     What --json prints, one object:
       machine     processor, cores, instructions, load_average, versions
       model, settings    what was measured, with how many sentences
-      start_up    seconds of whole commands, for one sentence
+      start_up    seconds of whole commands, for one sentence, with the
+                  --engine, and the --precision if it is one
       latency     seconds of one sentence with the model loaded, and p90
       throughput  for each engine, precision and batch size: seconds,
                   sentences_per_second, pieces_per_second, peak_bytes

@@ -49,7 +49,7 @@ def bench(
     engines = ENGINES[engine]
     sizes = [whole_number("--batch-size", size, 1, 4096) or 1 for size in batch_sizes] or list(BATCH_SIZES)
     n_threads = whole_number("--threads", threads, 1, 1024)
-    n_jobs = whole_number("--jobs", jobs, 1, 1024)
+    n_jobs = whole_number("--jobs", jobs, 1, 256)
     if n_jobs and "--jobs" not in direct.VALUED:
         raise UsageError("tx translate has no --jobs: leave it out")
     settings = runtime_settings(device, n_threads, "torch" if engines == ("torch",) else "auto")
@@ -170,7 +170,10 @@ def report(record: Mapping[str, Any]) -> str:
     if "command" in record:
         table(("tx translate -i FILE", "lines", "lines/s", "quartiles"), _commands(record))
     if "against" in record:
-        table(("beside others", "sentences/s", "one: s", "ratio", "quartiles", "equal", "chrF", "MB"), _beside(record))
+        heads = ("beside others", "sentences/s", "one: s", "ratio", "quartiles", "equal", "chrF", "MB")
+        scored = any(one["chrf"] is not None for one in record["against"]["cases"])  # not without sacreBLEU
+        shown = [i for i, head in enumerate(heads) if scored or head != "chrF"]
+        table([heads[i] for i in shown], [[row[i] for i in shown] for row in _beside(record)])
         console.print()
         for line in _notes(record["against"]):
             console.print(line)

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.errors import UsageError
 from .lines import Report, Task, Work, as_text_line
-from .text_io import DEVICES, ENGINES, PRECISIONS, ExitStatus, Output, check_encoding, complain, open_sources
+from .text_io import (
+    DEVICES,
+    ENGINES,
+    PRECISIONS,
+    ExitStatus,
+    Output,
+    check_encoding,
+    complain,
+    descriptor_of,
+    open_sources,
+)
 
 if TYPE_CHECKING:
     from ..model.pipeline import Translator
@@ -25,8 +35,11 @@ LOOK_AHEAD = 256
 TORCH_LOOK_AHEAD = 1024  # of like length many can be found among these
 PLAIN = ("", ".txt")  # endings of files that are plain lines; what others are, model/formats knows
 # What `resume` compares: what the translator is asked under the names of the options, but for what changes no text.
-NAMES = {"source": "from", "target": "to", "beam_size": "beam", "n_best": "n-best"}
-NOT_OF_TEXT = {"batch_size", "max_memory", "glossary"}
+NAMES = {
+    **{"source": "from", "target": "to", "beam_size": "beam", "n_best": "n-best"},
+    **{"batch_size": "batch-size", "max_memory": "max-memory"},
+}
+NOT_OF_TEXT = {"batch_size", "max_memory"}  # but with a shortlist, and in bf16 and int8
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 SHORT_HELP = """\
@@ -52,10 +65,15 @@ def size(option: str, value: str | None) -> int | None:
     """The bytes that an option says: a number, and K, M or G for powers of 1024. Raises UsageError for anything else."""
     if value is None:
         return None
-    digits = value.upper().removesuffix("B").removesuffix("I").rstrip("KMGT")
-    unit = value.upper()[len(digits) :].removesuffix("B").removesuffix("I")
-    if digits.replace(".", "", 1).isdecimal() and digits.isascii() and len(digits) < 10 and unit in UNITS:
-        return int(float(digits) * UNITS[unit])
+    text = value.upper().removesuffix("B")
+    if text.endswith(("KI", "MI", "GI", "TI")):
+        text = text[:-1]
+    unit = text[-1:] if text[-1:] in UNITS else ""
+    digits = text.removesuffix(unit)
+    if digits.replace(".", "", 1).isdecimal() and digits.isascii() and len(digits) < 10:
+        found = int(float(digits) * UNITS[unit])
+        if found:
+            return found
     raise UsageError(f"{option} needs a size such as 500M or 2G, not {value!r}")
 
 
@@ -177,6 +195,8 @@ def translate(
         raise UsageError(
             "--resume FILE says where results go: leave out -o, --suffix and --in-place, and name one file"
         )
+    if resume is not None and (descriptor_of(resume) is not None or _is_device(resume)):
+        raise UsageError(f"--resume needs a file that can be opened again, and {resume} is none: use -o {resume}")
     if several and align and not as_json:
         raise UsageError("--align with --n-best needs --json: the words of the best translation are aligned")
     report = Report(quiet)
@@ -218,15 +238,26 @@ def translate(
             settings["precision"] = checked_precision(precision, engine)
         translator = load_translator(model, device, n_threads, engine, **settings)
         translator.translate([], source=source, target=target)  # an unknown language fails before anything is read
-        if not apart and on_terminal and not quiet and any(s.name == "stdin" for s in sources):
+        reads_terminal = on_terminal and not apart and any(s.name == "stdin" for s in sources)
+        if reads_terminal and not quiet:
             complain("reading lines from the terminal; Ctrl-D ends", kind="note")
 
+        shared = processes > 1 and not (texts and "-" not in texts)
+        if shared:
+            translator.runtime.prepare(processes)
         resumed: Resumable | None = None
         if resume is not None:
             from .resume import Resumable, digest_of
 
             said = {**asked, **settings, "format": format, "encoding": encoding, "engine": engine, "device": device}
-            of_text = {f"--{NAMES.get(name, name)}": value for name, value in said.items() if name not in NOT_OF_TEXT}
+            if precision == "auto":
+                said["precision"] = translator.runtime.precision_used()
+            exact = not shortlist and said.get("precision", "fp32") == "fp32"
+            of_text = {
+                f"--{NAMES.get(name, name)}": value
+                for name, value in said.items()
+                if name != "glossary" and not (exact and name in NOT_OF_TEXT)
+            }
             of_text |= by_line | {
                 "model": digest_of(translator.path),
                 "glossary": glossary and digest_of(Path(glossary)),
@@ -239,13 +270,13 @@ def translate(
             return translator.translate(task[0], **task[1], **asked) if task[0] else []
 
         workers = None
-        if processes > 1 and not (texts and "-" not in texts):
+        if shared:
             from .jobs import Workers
 
-            translator.runtime.prepare(processes)
             workers = stack.enter_context(Workers(ask, processes, translator.runtime.begin))
         bar = None
-        if not (quiet or no_progress or texts) and _shows_progress(apart or (output or resume) is not None):
+        among_results = not apart and out is not None and out.is_terminal()
+        if not (quiet or no_progress or texts or reads_terminal or among_results) and _shows_progress():
             from . import progress
 
             read = [path for path, _ in pairs] if apart else [s.stream.fileno() for s in sources]
@@ -267,9 +298,10 @@ def _is_folder(output: str) -> bool:
     return os.path.isdir(output) or output.endswith(("/", os.sep))
 
 
-def _shows_progress(into_file: bool) -> bool:
-    """Whether someone sees the standard error, and no results between."""
-    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        return False
-    reads_terminal = sys.stdin is not None and sys.stdin.isatty()
-    return not reads_terminal and (into_file or sys.stdout is None or not sys.stdout.isatty())
+def _is_device(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def _shows_progress() -> bool:
+    """Whether someone sees the standard error, on a terminal that can move its cursor."""
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ..model.formats.document import Document, Unit
     from ..model.glossary import Glossary
 
-BATCH = 256  # units that are translated together
+FIRST_BATCH = 32  # units that are translated together at first, so that one sees soon how fast it goes
+BATCH = 256  # at most: each batch has twice as many as that before it
 BROKEN = "markup"  # flag of a document that could not be put together, or not be read, as it should
 
 Spans = Sequence[tuple[int, int]]
@@ -42,16 +43,15 @@ def run(
     translate: Translate,
     note: Callable[[str, Translation], None],
     warn: Callable[[str], None],
-    done: Callable[[int], None] = lambda units: None,
     translate_all: TranslateAll | None = None,
     glossary: Glossary | None = None,
 ) -> set[str]:
     """Writes each source, a document of the given `format` (or of that of its name's ending), with its units translated.
 
     `note` is called with the place of each unit ("a.md line 7") and its translation, `warn` with what could not be read or
-    put in place, `done` with how many units more are translated. `translate_all` does what `translate` does, but for all
-    batches of a document at once; terms of the `glossary` stay in their links and the like. Returns the flags of all
-    translations, and BROKEN where `warn` was called. A document is written when all of it is translated. Raises InputError
+    put in place. `translate_all` does what `translate` does, but for all batches of a document at once; terms of the
+    `glossary` stay in their links and the like. Returns the flags of all translations, and BROKEN where `warn` was called.
+    A document is written when all of it is translated. Raises InputError
     for what is not of its format, UsageError for fields that it has not, TxError where libraries are missing.
     """
     from ..model.formats import parse
@@ -64,7 +64,7 @@ def run(
             document = parse(name, text, fields=fields, target=target)
         except (InputError, UsageError) as error:
             raise type(error)(f"{source.name}: {error}") from None
-        results = _translated(document, translate, translate_all, done, glossary)
+        results = _translated(document, translate, translate_all, glossary)
         for line, result in zip(document.lines, results, strict=True):
             note(f"{source.name} line {line}", result)
             flags.update(result.flags)
@@ -79,7 +79,6 @@ def _translated(
     document: Document,
     translate: Translate,
     translate_all: TranslateAll | None,
-    done: Callable[[int], None],
     glossary: Glossary | None,
 ) -> list[Translation]:
     """A translation of each unit. Where the marks in it came out in disorder, or a term left those around it, the parts
@@ -89,7 +88,11 @@ def _translated(
         terms = glossary.find(unit.text, found.source_language, found.target_language) if glossary else ()
         return unit.fits(found.text, terms)
 
-    batches = [document.units[start : start + BATCH] for start in range(0, len(document.units), BATCH)]
+    batches: list[Sequence[Unit]] = []
+    start, size = 0, FIRST_BATCH
+    while start < len(document.units):
+        batches.append(document.units[start : start + size])
+        start, size = start + size, min(2 * size, BATCH)
     asked: list[Batch] = [([unit.text for unit in units], [unit.protected for unit in units]) for units in batches]
     answers = translate_all(asked) if translate_all else (translate(*batch) for batch in asked)
     results: list[Translation] = []
@@ -104,5 +107,4 @@ def _translated(
             text = units[i].of_runs([part.text for part in parts])
             found[i] = dataclasses.replace(found[i], text=text, flags=tuple(sorted(flags)))
         results += found
-        done(len(units))
     return results

@@ -33,15 +33,15 @@ A progress bar shows itself after a second on a terminal's standard error, if re
 Ctrl-C and SIGTERM end the command at once; the lines finished before are out. A reader that closes the pipe (head) ends it silently, with exit code 0.
 """,
     "long-runs": """
-Three options of `tx translate` are for a corpus or a book. None of them changes the text of a line.
+Three options of `tx translate` are for a corpus or a book. None of them changes the text of a line. (Of --batch-size and --max-memory that does not hold with --shortlist and with --precision int8 or bf16: a sentence may then come out in other words when others share its batch.)
 
     tx translate -i corpus.txt -o corpus.zh.txt --jobs auto
     tx translate -i corpus.txt --resume corpus.zh.txt
     tx translate -i corpus.txt -o corpus.zh.txt --max-memory 500M
 
---jobs N has N processes translate, each a batch of lines at a time; what they write comes in the order of the lines. They share one copy of the weights in memory. auto is one for each core. Of a document (tx help formats) each process translates 256 paragraphs or the like at a time; of several files, one is read after the other. It needs a system that can fork: Linux, macOS, but not Windows. It is for the processor, not for --device cuda.
+--jobs N has N processes translate, each a batch of lines at a time; what they write comes in the order of the lines. They share one copy of the weights in memory. auto, or 0, is one for each core. Of a document (tx help formats) each process translates 256 paragraphs or the like at a time; of several files, one is read after the other. It needs a system that can fork: Linux, macOS, but not Windows. It is for the processor, not for --device cuda.
 
---resume FILE writes there, as -o does, and if the run is interrupted, by Ctrl-C, an error or a power cut, the same command goes on where it was. Until it is complete FILE.part has the results, and FILE.resume says how far they go. It goes on only with the same model, the same options that matter to the text, and an input whose beginning is as it was; otherwise it says what is not, and leaves all as it is. The standard input has to be fed again from its beginning. It is for plain lines.
+--resume FILE writes there, as -o does, and if the run is interrupted, by Ctrl-C, an error or a power cut, the same command goes on where it was. Until it is complete FILE.part has the results, and FILE.resume says how far they go. It goes on only with the same model, the same options that matter to the text (with --shortlist, int8 or bf16 also --batch-size and --max-memory), and an input whose beginning is as it was; otherwise it says what is not, and leaves all as it is. The standard input has to be fed again from its beginning. It is for plain lines.
 
 --max-memory SIZE (500M, 2G) makes batches so small that all processes together should take no more than that. Where the model alone, or a single sentence, needs more, it says so and ends with exit code 1. Without it a batch takes a gigabyte at most, which only long lines with a wide beam or a large model come near.
 """,

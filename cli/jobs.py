@@ -57,6 +57,7 @@ class Workers:
         self._work, self._begin, self._count = work, begin, count
         self._workers: list[_Worker] = []
         self._order: deque[_Entry] = deque()  # whose results are not through
+        self._ended: TxError | None = None  # how the last one ended that had nothing to do
 
     def __enter__(self) -> Workers:
         for stream in (sys.stdout, sys.stderr):
@@ -79,18 +80,26 @@ class Workers:
 
     def submit(self, task: Any, done: Callable[[Any], None]) -> None:
         """Has a task done, and `done` called with its result once those of all tasks before were. Waits while there is
-        nobody to do it, or too much is done already that has to wait for its turn."""
-        while len(self._order) >= LOOK_AHEAD * self._count or all(worker.entry for worker in self._workers):
-            if not self._workers and not self._order:
-                raise TxError(f"the {self._count} processes were killed: run it again")
-            self._collect()
-        worker = next(worker for worker in self._workers if not worker.entry)
-        worker.entry = _Entry(done)
-        self._order.append(worker.entry)
-        try:
-            _send(worker.tasks, task)
-        except BrokenPipeError:
-            self._has_ended(worker)
+        nobody to do it, or too much is done already that has to wait for its turn. A process that has ended before it began
+        with a task leaves that to the others."""
+        entry = _Entry(done)
+        while True:
+            while len(self._order) >= LOOK_AHEAD * self._count or all(worker.entry for worker in self._workers):
+                if not self._workers and not self._order:
+                    raise self._ended or TxError(f"the {self._count} processes have ended: run it again")
+                self._collect()
+            worker = next(worker for worker in self._workers if not worker.entry)
+            try:
+                _send(worker.tasks, task)
+                worker.entry = entry
+                break
+            except BrokenPipeError:
+                with contextlib.suppress(EOFError):
+                    entry.result = _receive(worker.results)  # why it could not begin
+                self._ended = self._has_ended(worker)
+                if entry.result:
+                    break
+        self._order.append(entry)
 
     def call(self, task: Any) -> Any:
         """The result of a task that is waited for."""
@@ -124,7 +133,7 @@ class Workers:
             try:
                 worker.entry.result = _receive(number)
             except EOFError:
-                self._has_ended(worker)
+                worker.entry.result = (None, self._has_ended(worker))
             worker.entry = None
         while self._order and self._order[0].result:
             entry = self._order.popleft()
@@ -136,17 +145,15 @@ class Workers:
             entry.done(value)
         return descriptor in ready
 
-    def _has_ended(self, worker: _Worker) -> None:
-        """Makes that a worker is no more the result of what it worked on."""
+    def _has_ended(self, worker: _Worker) -> TxError:
+        """Forgets a worker that is no more, and says how it ended."""
         self._workers.remove(worker)
         os.close(worker.tasks)
         os.close(worker.results)
         status = os.waitstatus_to_exitcode(os.waitpid(worker.pid, 0)[1])
         how = f"was killed (signal {-status})" if status < 0 else f"ended (status {status})"
         why = ": there may be too little memory" if status == -signal.SIGKILL else ""
-        error = TxError(f"one of the {self._count} processes {how}{why}; use less --jobs, or --max-memory")
-        assert worker.entry
-        worker.entry.result = (None, error)
+        return TxError(f"one of the {self._count} processes {how}{why}; use less --jobs, or --max-memory")
 
     def _start(self) -> None:
         task_end, tasks = os.pipe()
@@ -178,8 +185,11 @@ class Workers:
         nothing = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1):  # or who reads the output would wait for this process as well
             os.dup2(nothing, descriptor)
-        self._begin()
         with contextlib.suppress(EOFError, BrokenPipeError):
+            try:
+                self._begin()
+            except Exception as error:
+                return _send(results, (None, _portable(error)))
             while True:
                 task = _receive(tasks)
                 try:

@@ -7,6 +7,7 @@ import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ..model.errors import InputError
@@ -174,6 +175,11 @@ class Work:
     def _document(self, source: Source, out: Output, kind: str) -> None:
         from . import documents
 
+        size = None
+        if self.bar:
+            from .progress import size_of
+
+            size = size_of([source.stream.fileno()])
         if not out.ended:
             out.write("\n")
         documents.run(
@@ -184,18 +190,29 @@ class Work:
             target=self.target,
             encoding=self.encoding,
             translate=lambda texts, kept: self._units([(texts, kept)])[0],
-            translate_all=self._units if self.workers else None,
+            translate_all=lambda batches: self._units(batches, size or 0),
             glossary=self.glossary,
             note=self.report.line,
             warn=self.report.broken,
-            done=lambda units: self.bar.add(units, 0) if self.bar else None,
         )
 
-    def _units(self, batches: Sequence[documents.Batch]) -> list[list[Translation]]:
-        """The translations of units of a document, batch by batch."""
+    def _units(self, batches: Sequence[documents.Batch], size: int | None = None) -> list[list[Translation]]:
+        """The translations of units of a document, batch by batch. `size` are the bytes of the document whose units these
+        are: each batch is the share of them that its texts are of all texts. None where they were shown before."""
         found: list[list[Translation]] = []
+        read = [0, *accumulate(sum(map(len, texts)) for texts, _ in batches)]  # characters before and after each batch
+        ends = [at * (size or 0) // max(1, read[-1]) for at in read]
+
+        def done(answers: list[Translation]) -> None:
+            if self.bar and size is not None:
+                self.bar.add(len(answers), ends[len(found) + 1] - ends[len(found)])
+            found.append(answers)
+
+        if self.bar and size and not batches:  # nothing in it is to be translated
+            self.bar.add(0, size)
+
         for texts, kept in batches:
-            self._submit((texts, {"protected": kept}), found.append)
+            self._submit((texts, {"protected": kept}), done)
         self._drain()
         return found
 

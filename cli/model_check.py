@@ -44,9 +44,15 @@ def check(model: str) -> ExitStatus:
         gc.enable()
         pieces = _check_forward(runtime)
         out.write(Rows([("forward", f"a number for each of {pieces:,} pieces, in NumPy")]).text())
-        for name, task in _tried(checkpoint.config.tasks):
-            out.write(Rows([(_label(name, task), _try(runtime, name, task))]).text())
-        out.write("  ok\n")
+        tried = _tried(checkpoint.config.tasks)
+        if not tried:
+            raise CheckpointError(f"{runtime.path} has no task that tx knows: nothing could be tried with it")
+        outputs = []
+        for name, task in tried:
+            given, output, end = _try(runtime, name, task)
+            out.write(Rows([(_label(name, task), f"{given} {output or '(nothing)'}{end}")]).text())
+            outputs.append(output)
+        out.write("  ok\n" if any(outputs) else "  whole, but it wrote nothing\n")
     return ExitStatus.OK
 
 
@@ -107,14 +113,14 @@ def _label(name: str, task: Task) -> str:
     return f"{task.source or 'any'} → {task.target}" if name.startswith("translate:") else name
 
 
-def _try(runtime: Runtime, name: str, task: Task) -> str:
-    """What the model makes of a sentence, greedily; for answers, of a question."""
+def _try(runtime: Runtime, name: str, task: Task) -> tuple[str, str, str]:
+    """A sentence, for answers a question; what the model makes of it, greedily; and what is to be said of that."""
     if name == "answer":
         from ..model.answering import Answerer
 
         text, question = QUESTION
         ((answer, *_),) = Answerer(runtime).answer(text, [question], threshold=-1e9)
-        return f"{question} {plain(answer.text)}"
+        return question, plain(answer.text).strip(), ""
     from ..model.runtime import with_beam
 
     text = TEXT if name == "summarize" else sentence_for(task.source) or sentence_for("en")
@@ -123,5 +129,5 @@ def _try(runtime: Runtime, name: str, task: Task) -> str:
     search = with_beam(checkpoint.config.generation, 1)
     hypothesis = runtime.generate([job], search, 1)[job]
     decoder = getattr(checkpoint, "target_tokenizer", checkpoint.tokenizer)
-    output = plain(decoder.decode(hypothesis.ids)).strip() or "(nothing)"
-    return f"{text} → {output}{'' if hypothesis.finished else ' (cut)'}"
+    output = plain(decoder.decode(hypothesis.ids)).strip()
+    return f"{text} →", output, "" if hypothesis.finished else " (cut)"

@@ -94,7 +94,7 @@ Jobs = Annotated[
     typer.Option(
         "--jobs",
         metavar="N|auto",
-        help="Processes that share the work and one copy of the weights (auto: one a core; default: 1).",
+        help="Processes that share the work and one copy of the weights (auto or 0: one a core; default: 1).",
         autocompletion=lambda: ["auto"],
     ),
 ]
@@ -165,7 +165,12 @@ Beam = Annotated[
     Text, typer.Option("--beam", metavar="N", help="Width of the search, 1 is fastest (default: the model's own, 4).")
 ]
 BatchSize = Annotated[
-    Text, typer.Option("--batch-size", metavar="N", help="Segments computed at once, same result (default: 32).")
+    Text,
+    typer.Option(
+        "--batch-size",
+        metavar="N",
+        help="Segments computed at once (default: 32); torch: 128 / beam if that is more. Same text, but for --shortlist, int8 and bf16.",
+    ),
 ]
 MaxMemory = Annotated[
     Text, typer.Option("--max-memory", metavar="SIZE", help="Take no more memory than this, as 500M or 2G.")

@@ -121,8 +121,8 @@ class Resumable(Output):
     def _open(self) -> BinaryIO:
         """OUT.part, cut to what is known to be done."""
         begun = self._side.exists()
-        if begun and not self._part.exists() and self._out.exists():
-            os.replace(self._out, self._part)  # we were killed when all was done but to remove OUT.resume
+        if begun and not self._part.exists() and self._out.is_file():
+            self._take_back()
         if self._out.exists():
             said = f"and no {self._side.name} says that a run was interrupted" if not begun else "of another run"
             raise TxError(f"{self.name} is there already, {said}: remove it, or name another file")
@@ -132,7 +132,7 @@ class Resumable(Output):
             self._write_side()
         stream = open(self._part, "r+b" if self._part.exists() else "x+b")  # noqa: SIM115 - see __exit__
         try:
-            self._lock(stream)
+            self._lock(stream, self._part)
             self._check(self._read_side())
             for block in _blocks(stream, self._state["output_bytes"]):
                 self._output.update(block)
@@ -145,8 +145,24 @@ class Resumable(Output):
             raise
         return stream
 
-    def _lock(self, stream: BinaryIO) -> None:
-        """Raises TxError if another run writes here. The lock ends with this process, however that ends."""
+    def _take_back(self) -> None:
+        """Makes OUT our OUT.part again if it is what a run with these settings left that was killed when all was done but to
+        remove OUT.resume. Any other file stays."""
+        state = self._read_side()
+        size = state["output_bytes"]
+        if self._out.stat().st_size != size or state["settings"] != self._state["settings"]:
+            return
+        with open(self._out, "r+b") as stream:
+            self._lock(stream, self._out)
+            digest = hashlib.sha256()
+            for block in _blocks(stream, size):
+                digest.update(block)
+            if digest.hexdigest() == state["output_sha256"]:
+                os.replace(self._out, self._part)
+
+    def _lock(self, stream: BinaryIO, path: Path) -> None:
+        """Raises TxError if another run writes here, where `stream` was opened. The lock ends with this process, however that
+        ends, or where the file is closed."""
         try:
             import fcntl
         except ImportError:  # Windows
@@ -154,20 +170,21 @@ class Resumable(Output):
         try:
             fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
-            raise TxError(f"another run is writing {self._part}") from None
+            raise TxError(f"another run is writing {path}") from None
         except OSError:  # a file system without locks
             return
-        if not self._part.exists() or not os.path.samestat(os.fstat(stream.fileno()), self._part.stat()):
+        if not path.exists() or not os.path.samestat(os.fstat(stream.fileno()), path.stat()):
             raise TxError(f"another run has just finished {self.name}")
 
     def _read_side(self) -> dict[str, Any]:
         try:
             state = json.loads(self._side.read_bytes())
-            if set(state) != set(self._state) or not isinstance(state["settings"], dict):
+            kinds = {name: type(value) for name, value in self._state.items()}
+            if {name: type(value) for name, value in state.items()} != kinds:
                 raise ValueError
             found: dict[str, Any] = state
             return found
-        except (ValueError, TypeError):
+        except (ValueError, AttributeError):
             raise TxError(f"{self._side} is damaged; {self._begin_again}") from None
 
     def _check(self, state: dict[str, Any]) -> None:

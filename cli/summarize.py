@@ -74,8 +74,6 @@ def summarize(
     """One summary for each file or text, in order. What cannot be read is said and left out; but a file of results would
     lack it without a sign, so with `output` it ends the command, and the file is not written."""
     refuse_empty(**{"output": output, "model": model})
-    if "" in files:
-        raise UsageError("FILE is empty: name a file or leave it out")
     asked = kind_of_summary(words, sentences, extract, rewrite)
     if files and texts:
         raise UsageError("give FILE or -t TEXT, not both")
@@ -135,7 +133,7 @@ def _read_file(path: str, encoding: str) -> str:
 
 def _is_text(argument: str) -> bool:
     """Whether an argument is a text: there is no file of that name, and it has several lines, or ends as a sentence does,
-    or has several words and neither an ending (".txt") nor a slash. One word with a slash in it is none."""
+    or has several words and neither an ending (".txt") nor a slash, or it is empty. One word with a slash in it is none."""
     if os.path.exists(argument):
         return False
     if "\n" in argument.strip():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import io
 import os
 import select
@@ -263,6 +264,31 @@ def read_whole(source: Source, encoding: str) -> str:
     return "".join(line.text + line.end for lines in source.batches(encoding, 4096) for line in lines)
 
 
+def descriptor_of(path: str) -> int | None:
+    """The open descriptor that a path stands for, as /dev/stdout, /dev/fd/63, /proc/self/fd/1 and links to them do; None
+    for any other. What it leads to may be a file, but one that others write too, or that has no name at all."""
+    for _ in range(40):  # as many links as Linux follows
+        folder, name = os.path.split(path)
+        folder = os.path.realpath(folder)
+        if folder in ("/dev/fd", "/proc/self/fd", f"/proc/{os.getpid()}/fd"):
+            return int(name) if name.isascii() and name.isdigit() and len(name) < 10 else None
+        if not os.path.islink(path):
+            return None
+        path = os.path.join(folder, os.readlink(path))
+    return None
+
+
+def _duplicate(descriptor: int) -> BinaryIO:
+    """A stream that writes where the descriptor does, after what was written there."""
+    standard = {1: sys.stdout, 2: sys.stderr}
+    if descriptor in standard:
+        stream = standard[descriptor]
+        if stream is None:  # closed when we were started: what has its number now is another file
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        stream.flush()
+    return open(os.dup(descriptor), "wb")
+
+
 class Output:
     """Where results go, as UTF-8: the standard output, or a file that appears under its name only when complete.
 
@@ -282,7 +308,11 @@ class Output:
             return
         self.name = path
         try:
-            self._stream = self._create(Path(os.path.realpath(path)))
+            descriptor = descriptor_of(path)
+            if descriptor is None:
+                self._stream = self._create(Path(os.path.realpath(path)))
+            else:
+                self._stream = _duplicate(descriptor)
         except OSError as error:
             raise TxError(f"cannot write {path}: {error.strerror or error}") from None
 
@@ -297,6 +327,10 @@ class Output:
 
             shutil.copymode(target, temporary)
         return stream
+
+    def is_terminal(self) -> bool:
+        """Whether someone sees what is written at once."""
+        return self._stream.isatty()
 
     def write(self, text: str) -> None:
         """Writes and flushes `text`. Raises BrokenPipeError if nobody reads any more, TxError if the disk is full."""

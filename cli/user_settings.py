@@ -45,6 +45,7 @@ OPTIONS = {
     "models.info": "json",
 }
 FLAGS = "paragraph shortlist json score align strict quiet no-progress extract rewrite pieces no-special list values ascii".split()  # noqa: SIM905
+PATHS = ["glossary", "model"]  # where ~ is the home folder, for no shell has made it that
 REPEATED = ["field"]  # a text or a list of texts
 VARIABLES = {
     "model": "TX_MODEL",
@@ -170,6 +171,8 @@ def _checked(place: str, key: str, value: Any) -> str | bool | tuple[str, ...]:
         raise ConfigError(f"{place}: {key} needs a text or a number, not {_shown(value)}")
     if value == "":
         raise ConfigError(f"{place}: {key} is empty: give it a value or leave it out")
+    if key in PATHS:
+        return os.path.expanduser(str(value))
     return (str(value),) if key in REPEATED else str(value)
 
 

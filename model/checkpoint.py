@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from .config import AllPairs, CheckpointConfig
+from .config import AllPairs, CheckpointConfig, read_object
 from .errors import CheckpointError, ConfigError
 from .tensors import TensorFile, tensor_shapes
 
@@ -138,7 +138,7 @@ def _folder(path: Path) -> Path:
         names = sorted(entry.name for entry in path.iterdir())
     if MANIFEST not in names:
         if CONFIG in names:
-            _read_json(path / CONFIG)  # damaged, it may be another project's
+            read_object(path / CONFIG)  # damaged, it may be another project's
         from . import foreign
 
         if what := foreign.what_is_missing(path, names):
@@ -215,7 +215,7 @@ def load_checkpoint(path: str | os.PathLike[str], *, wait: bool = True) -> Check
         if name != WEIGHTS:
             _check_digest(folder / name, digests)
     try:
-        config = CheckpointConfig.from_json(_read_json(folder / CONFIG))
+        config = CheckpointConfig.from_json(read_object(folder / CONFIG))
     except ConfigError as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from error
     except (TypeError, ValueError, AttributeError) as error:
@@ -331,7 +331,7 @@ def _some(names: Sequence[str]) -> str:
 def _read_manifest(folder: Path) -> dict[str, str]:
     """The sha256 of each file as the manifest has it, once the sizes of the files are found to be as it says."""
     path = folder / MANIFEST
-    manifest = _read_json(path)
+    manifest = read_object(path)
     if set(manifest) != {"files", "total_bytes"} or not isinstance(manifest["files"], dict):
         raise CheckpointError(f"{path} is damaged: it must have exactly the sections files and total_bytes")
     files = manifest["files"]
@@ -409,22 +409,6 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    with _reading(path):
-        if path.exists() and not path.is_file():  # a pipe would be waited for
-            raise CheckpointError(f"{path} is no file")
-        content = path.read_bytes()
-    try:
-        values = json.loads(content.decode("utf-8"))
-    except RecursionError as error:
-        raise CheckpointError(f"{path} is nested too deeply to be JSON of a model") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not valid JSON: {one_line(error)}") from error
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")
-    return values
 
 
 def _sha256(path: Path) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
-from .errors import ConfigError
+from .errors import CheckpointError, ConfigError
 
 T = TypeVar("T")
 
@@ -26,6 +27,46 @@ _CHOICES = {
     "sinusoid_layout": ("interleaved", "halves", "tensor2tensor"),
     "decoder_autoregression": ("attention", "ssru"),
 }
+
+
+MAX_JSON_BYTES = 10_000_000  # of a file of settings: public ones take less than a tenth
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a file. Raises CheckpointError, one line with the file, if it is larger than `most` bytes, of which
+    nothing is read then, or cannot be read."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise CheckpointError(f"{path} is no file")
+        size, content = path.stat().st_size, b""
+        if size <= most:
+            with path.open("rb") as file:
+                content = file.read(size + 1)  # room is made for as many as are asked for
+                if len(content) > size:  # it has grown
+                    content += file.read(most - size)
+            size = len(content)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
+    if size > most:
+        limit = f"{most >> 20} MiB" if most >= 1 << 20 and most % (1 << 20) == 0 else f"{most:,} bytes"
+        raise CheckpointError(f"{path} is larger than {limit}, the most that it should need: it has {size:,} bytes")
+    return content
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file of settings. Raises CheckpointError, one line, where there is none."""
+    import json
+
+    content = read_bytes(path, MAX_JSON_BYTES)
+    try:
+        values = json.loads(content.decode("utf-8"))
+    except RecursionError as error:
+        raise CheckpointError(f"{path} is nested too deeply to be JSON of a model") from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is not valid JSON: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")
+    return values
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any]) -> T:

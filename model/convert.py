@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .config import GenerationConfig, ModelConfig, SpecialIds
+from .config import GenerationConfig, ModelConfig, SpecialIds, read_object
 from .errors import CheckpointError, ConfigError
 from .families import (
     FAMILIES,
@@ -29,7 +29,7 @@ from .families import (
     Family,
 )
 from .numpy_engine import sinusoids
-from .stored_tensors import BFloat16, Stored, read_json, read_tensors
+from .stored_tensors import BFloat16, Stored, read_tensors
 from .tensors import tensor_shapes
 
 CONFIG, SEARCH = "config.json", "generation_config.json"
@@ -91,14 +91,14 @@ def search_for(path: str | os.PathLike[str], task: str, found: Converted) -> tup
 
 def _facts(folder: Path) -> tuple[Family, dict[str, Any], dict[str, Any] | None]:
     """The family that this is of, and what config.json and, if it is there, generation_config.json say."""
-    values = read_json(folder / CONFIG)
+    values = read_object(folder / CONFIG)
     kind = values.get("model_type")
     family = FAMILIES.get(kind) if isinstance(kind, str) else None
     if family is None:
         why = REFUSED.get(kind) if isinstance(kind, str) else None
         known = f"cannot be converted: {why}" if why else f"is not known (known: {', '.join(FAMILIES)})"
         raise CheckpointError(f"{folder / CONFIG}: model_type {_short(kind)} {known}")
-    return family, values, read_json(folder / SEARCH) if (folder / SEARCH).is_file() else None
+    return family, values, read_object(folder / SEARCH) if (folder / SEARCH).is_file() else None
 
 
 def convert_tensors(
@@ -150,7 +150,8 @@ def convert_tensors(
         ours[our_name] = stored.reshape(*shape)
     _check_sinusoids(family, model, tensors)
     forced = _piece(settings.get(FORCED_FIRST), f"{where}: {FORCED_FIRST}", model.tgt_vocab_size, needed=False)
-    return Converted(model, special, generation, ours, _not_followed(settings, where), forced)
+    notes = _not_followed(settings, where) + _other_ends(family, config_json, search_json or {})
+    return Converted(model, special, generation, ours, notes, forced)
 
 
 # --- facts ---
@@ -236,8 +237,23 @@ def _special_ids(
         where, value = SEARCH, search_json.get(key)
         if value is None:
             where, value = CONFIG, config_json.get(key)
+        if field == "eos" and isinstance(value, list) and value:  # of several the first; of the others a note tells
+            for other in value:
+                _piece(other, f"{where}: {key}", rows, needed=True)
+            value = value[0]
         ids[field] = _piece(value, f"{where}: {key}", rows, needed=field in ("pad", "eos", "decoder_start"))
     return SpecialIds(**ids)
+
+
+def _other_ends(family: Family, config_json: Mapping[str, Any], search_json: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is to be said of a list of end pieces: ours is the first."""
+    key = family.special["eos"]
+    where, value = SEARCH, search_json.get(key)
+    if value is None:
+        where, value = CONFIG, config_json.get(key)
+    if not isinstance(value, list) or len(value) < 2:
+        return ()
+    return (f"{where}: {key} is {_short(value)}: outputs end with the first of these only",)
 
 
 def _piece(value: Any, where: str, rows: int, *, needed: bool) -> int | None:
@@ -265,6 +281,9 @@ def _generation_config(values: Mapping[str, Any], where: str, special: SpecialId
     if "max_length" in found:  # the limit, however long the source is
         # A forced end piece is the last that there is room for.
         most = found["max_length"] - n_first - (values.get(FORCED_LAST) is not None)
+        if most < 1:
+            key = stated["max_length"]
+            raise CheckpointError(f"{where}: {key} is {values[key]}, which leaves no room for an output")
         found |= {"max_length": most, "max_length_factor": 0.0, "max_length_constant": max(most, 1)}
     if found.get("min_length", 0) > 0:
         found["min_length"] = max(0, found["min_length"] - n_first)
@@ -291,20 +310,21 @@ def _setting(field: str, value: Any, where: str, special: SpecialIds, rows: int)
 
 
 def _suppressed(words: Any, where: str, special: SpecialIds, rows: int) -> tuple[int, ...]:
-    """Ids, each alone or as a word of one piece."""
+    """Ids, each alone or as a word of one piece; of words of several a note tells (see _not_followed)."""
     if not isinstance(words, list):
         raise CheckpointError(f"{where} is {_short(words)}, which is no list of pieces")
-    if any(isinstance(word, list) and len(word) != 1 for word in words):
-        raise CheckpointError(f"{where}: bad words of more than one piece cannot be converted")
-    ids = [word[0] if isinstance(word, list) else word for word in words]
-    if not all(type(id_) is int and 0 <= id_ < rows for id_ in ids):
+    spelt = [word if isinstance(word, list) else [word] for word in words]
+    if not all(word and all(type(id_) is int and 0 <= id_ < rows for id_ in word) for word in spelt):
         raise CheckpointError(f"{where} has {_short(words)}, which are not the numbers of pieces (0 to {rows - 1})")
-    return tuple(id_ for id_ in ids if id_ != special.pad)  # padding never is produced
+    return tuple(word[0] for word in spelt if len(word) == 1 and word[0] != special.pad)  # padding never is produced
 
 
 def _not_followed(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
     """What is to be said of settings that would change an output and are not among ours."""
     changed = [key for key, neutral in NOT_FOLLOWED.items() if values.get(key) not in (None, neutral, [], {})]
+    words = values.get("bad_words_ids")
+    if isinstance(words, list) and any(isinstance(word, list) and len(word) > 1 for word in words):
+        changed.append("bad_words_ids of several pieces")
     return (f"{where}: tx does not follow {', '.join(changed)}, which may change outputs",) if changed else ()
 
 

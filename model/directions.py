@@ -52,17 +52,18 @@ class Directions:
         if source == target:
             raise UsageError(f"source and target language are both {source!r}: nothing to translate")
         if not any(named[0] in (None, s) and named[1] in (None, t) for s, t in self.tasks):
-            raise self.missing(source or "any language", target or "any language")
+            raise self.missing(source, target)
         return named[0], named[1]
 
-    def missing(self, source: str, target: str) -> UsageError:
-        """What to say of a direction that the model does not have."""
+    def missing(self, source: str | None, target: str | None) -> UsageError:
+        """What to say of a direction that the model does not have, or of a language on one side of it."""
         from .languages import offer
 
         name, pairs = self.runtime.path.name, list(self.tasks)
         if pairs == [UNSAID]:
             return UsageError(f"the model {name} does not say its languages: do not give any, and it translates")
-        return UsageError(f"the model {name} does not translate {source} → {target}; it translates {offer(pairs)}")
+        asked = f"{source} → {target}" if source and target else f"from {source}" if source else f"into {target}"
+        return UsageError(f"the model {name} does not translate {asked}; it translates {offer(pairs)}")
 
     def of(self, text: str, source: str | None, target: str | None) -> tuple[str, str]:
         """The languages of a text and of its translation, where they are not given. Raises UsageError if several would

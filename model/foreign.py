@@ -6,19 +6,19 @@ its weights in a file *.bin (see `marian_folder`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .config import AllPairs, CheckpointConfig, SpecialIds, Task
+from .config import AllPairs, CheckpointConfig, SpecialIds, Task, read_object
 from .errors import CheckpointError
 
 if TYPE_CHECKING:
+    from .config import GenerationConfig
+    from .convert import Converted
     from .foreign_tokenizer import LibraryTokenizer
 
 CONFIG = "config.json"
-MAX_CONFIG_BYTES = 10_000_000
 OF_HUGGING_FACE = ("generation_config.json", "tokenizer_config.json", "source.spm", "spiece.model", "sentencepiece.bpe.model",
                    "vocab.json", "merges.txt", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
                    "tf_model.h5")  # fmt: skip
@@ -90,22 +90,17 @@ def _config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if not path.is_file():
         return {}
-    with path.open("rb") as file:
-        content = file.read(MAX_CONFIG_BYTES + 1)
-    if len(content) > MAX_CONFIG_BYTES:
-        return {}
     try:
-        values = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
+        return read_object(path)
+    except CheckpointError:
+        return {}  # what is wrong with it is said where the path is read as one of ours
 
 
 def _read_huggingface(folder: Path) -> Foreign:
     import dataclasses
 
     from . import languages
-    from .convert import convert_folder, search_for
+    from .convert import convert_folder
     from .foreign_tokenizer import read_tokenizers
 
     values = _config(folder)
@@ -113,20 +108,48 @@ def _read_huggingface(folder: Path) -> Foreign:
     found = convert_folder(folder)
     tokenizers = read_tokenizers(folder, model_type)
     tasks = languages.tasks(folder, model_type, tokenizers, values)
-    notes, generation = found.notes, found.generation
+    generation, summary, more = _searches(folder, values, found)
+    notes = found.notes + more
+    if model_type == "mt5" and not languages.prefixes(values):
+        notes += (f"{CONFIG}: no task is named, so it is taken for a summarizer: texts are given to it as they are",)
     if found.forced is not None and not isinstance(tasks, AllPairs):
         fed = (found.special.decoder_start, found.forced)
         tasks = {name: dataclasses.replace(t, tgt_prefix=t.tgt_prefix or fed) for name, t in tasks.items()}
     if "summarize" in tasks:
-        search, more = search_for(folder, "summarization", found)
-        tasks = {**tasks, "summarize": dataclasses.replace(tasks["summarize"], search=search)}
-        notes += more
+        tasks = {**tasks, "summarize": dataclasses.replace(tasks["summarize"], search=summary)}
     if isinstance(tasks, AllPairs) and tasks.start and found.forced is None and not generation.max_length_factor:
         # Their lengths count the piece of the language, which comes after the start, too.
         most, least = max(1, generation.max_length - 1), max(0, generation.min_length - 1)
         generation = dataclasses.replace(generation, max_length=most, max_length_constant=most, min_length=least)
     config = CheckpointConfig(found.model, found.special, generation, tasks, folder.resolve().name)
     return Foreign(folder, config, *tokenizers, found.tensors, None, tuple(str(folder / note) for note in notes))
+
+
+def _searches(
+    folder: Path, values: Mapping[str, Any], found: Converted
+) -> tuple[GenerationConfig, Mapping[str, Any], tuple[str, ...]]:
+    """The settings of the search for translations, which are those that the folder states for their tasks if they agree; the
+    fields that are others for summaries; and what is to be said of them."""
+    import dataclasses
+
+    from . import languages
+    from .convert import search_for
+
+    own: list[Mapping[str, Any]] = []
+    notes: tuple[str, ...] = ()
+    for name in languages.stated_translations(values):
+        search, more = search_for(folder, name, found)
+        own.append(search)
+        notes += more
+    generation, summary = found.generation, found.generation
+    if own and all(search == own[0] for search in own):
+        generation = dataclasses.replace(generation, **own[0])
+    elif own:
+        notes += (f"{CONFIG}: task_specific_params: translations differ in their search: theirs are not followed",)
+    search, more = search_for(folder, "summarization", found)
+    theirs = dataclasses.asdict(dataclasses.replace(summary, **search))
+    ours = dataclasses.asdict(generation)
+    return generation, {name: value for name, value in theirs.items() if value != ours[name]}, notes + more
 
 
 def _read_marian(path: Path) -> Foreign:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import sentencepiece_model
+from .config import read_object
 from .errors import CheckpointError
 from .languages import M2M100, MBART, MBART_50, NLLB, WMT21
 from .sentencepiece_model import KEY, SPECIAL, SentencePieceModel
@@ -222,7 +223,9 @@ def _marian(folder: Path) -> tuple[LibraryTokenizer, LibraryTokenizer]:
 
 def _same(one: Path, other: Path) -> bool:
     """Whether two files, of which the first is there, hold the same."""
-    return other.is_file() and (one.samefile(other) or one.read_bytes() == other.read_bytes())
+    if not other.is_file() or one.stat().st_size != other.stat().st_size:
+        return False
+    return one.samefile(other) or one.read_bytes() == other.read_bytes()
 
 
 def _numbered(path: Path, vocabulary: Path, more: Sequence[str] = ()) -> LibraryTokenizer:
@@ -303,7 +306,12 @@ def _bart(folder: Path, path: Path) -> LibraryTokenizer:
 
 def _read_vocabulary(path: Path) -> list[str]:
     """The pieces of a vocab.json in the order of their ids."""
-    values = _read_json(path)
+    values: dict[str, Any] = {}
+    try:
+        if path.is_file():
+            values = parse_json(read_text(path))
+    except CheckpointError as error:
+        raise error if str(path) in str(error) else CheckpointError(f"{path}: {error}") from error
     if not values:
         raise CheckpointError(
             f"{path} {'is empty' if path.is_file() else 'is missing: it has the numbers of the pieces'}"
@@ -315,10 +323,5 @@ def _read_vocabulary(path: Path) -> list[str]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; {} where there is no such file."""
-    if not path.is_file():
-        return {}
-    try:
-        return parse_json(read_text(path))
-    except CheckpointError as error:
-        raise error if str(path) in str(error) else CheckpointError(f"{path}: {error}") from error
+    """The settings in a JSON file; {} where there is no such file."""
+    return read_object(path) if path.is_file() else {}

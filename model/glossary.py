@@ -11,6 +11,7 @@ from .languages import find as find_language
 from .protect import Span
 
 LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+_LAST_WORD = re.compile(r"[A-Za-z]+\Z")
 _LETTER = re.compile(r"[^\W_]")
 # Scripts that put no spaces between words: a term may stand anywhere in them.
 _UNPARTED = re.compile(
@@ -78,14 +79,16 @@ class Glossary:
 
         Of terms that overlap the first stays, of those that begin together the longest. Letters and digits are not cut
         out of a longer word. Small letters and capitals are the same unless a term has capitals after its first letter.
+        In English text a term is found in its plural too, as `plural` makes it, unless that is a term itself.
         """
+        plurals = _is_same("en", source)
         if self.languages is None:
-            return self._forward.find(text)
+            return self._forward.find(text, plurals)
         a, b = self.languages
         if _is_same(a, source) and _is_same(b, target):
-            return self._forward.find(text)
+            return self._forward.find(text, plurals)
         if _is_same(b, source) and _is_same(a, target):
-            return self._backward.find(text)
+            return self._backward.find(text, plurals)
         return []
 
 
@@ -93,35 +96,56 @@ class _Terms:
     """Terms of one language, the first of each that there are several of."""
 
     def __init__(self, terms: Iterable[tuple[str, str]]) -> None:
-        self.terms: dict[str, list[tuple[str, str]]] = {}  # by the term in small letters
+        # by the term in small letters; whether it is a plural that we made, and these come after what was given
+        self.terms: dict[str, list[tuple[str, str, bool]]] = {}
         self.lengths: dict[str, list[int]] = {}  # of the terms, longest first, by their first two characters
-        for term, output in terms:
+        given = list(terms)
+        made = [(many, output) for term, output in given if (many := plural(term))]
+        for number, (term, output) in enumerate(given + made):
             small = _small(term)
-            self.terms.setdefault(small, []).append((term, output))
+            self.terms.setdefault(small, []).append((term, output, number >= len(given)))
             self.lengths.setdefault(small[:2], []).append(len(small))
         for start, lengths in self.lengths.items():
             self.lengths[start] = sorted(set(lengths), reverse=True)
 
-    def find(self, text: str) -> list[Span]:
+    def find(self, text: str, plurals: bool) -> list[Span]:
         small = _small(text)
         found: list[Span] = []
         at = 0
         while at < len(text):
-            span = self._at(text, small, at)
+            span = self._at(text, small, at, plurals)
             if span:
                 found.append(span)
             at = span.end if span else at + 1
         return found
 
-    def _at(self, text: str, small: str, at: int) -> Span | None:
+    def _at(self, text: str, small: str, at: int, plurals: bool) -> Span | None:
         for start in (small[at : at + 2], small[at : at + 1]):
             for length in self.lengths.get(start, ()):
                 end = at + length
-                for term, output in self.terms.get(small[at:end], ()):
+                if end > len(text):
+                    continue
+                for term, output, is_made in self.terms.get(small[at:end], ()):
+                    if is_made and not plurals:
+                        continue
                     fits = term == text[at:end] if _has_capitals_inside(term) else True
                     if fits and not _is_cut(text, at) and not _is_cut(text, end):
                         return Span(at, end, output)
         return None
+
+
+def plural(term: str) -> str | None:
+    """The plural of an English term by the rules of spelling: "-es" after s, x, z, ch and sh, "-ies" for a y after a
+    consonant, else "-s". None for what ends in no word: one of one or two small letters ("it") is no noun."""
+    match = _LAST_WORD.search(term)
+    if not match or (len(match[0]) < 3 and not (len(match[0]) == 2 and match[0].isupper())):
+        return None
+    word = match[0].lower()
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return term + "es"
+    if term[-1] == "y" and word[-2] not in "aeiou":
+        return term[:-1] + "ies"
+    return term + "s"
 
 
 def _small(text: str) -> str:

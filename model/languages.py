@@ -6,13 +6,12 @@ A user names a language by its ISO 639-1 code ("zh"), by ISO 639-3 where there i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .config import AllPairs, Task
+from .config import AllPairs, Task, read_object
 from .errors import CheckpointError
 
 # The order in which the codes stand after the pieces of the vocabulary.
@@ -55,10 +54,14 @@ ori:or ory:or oss:os pan:pa pol:pl por:pt pus:ps pbt:ps que:qu quy:qu roh:rm ron
 slv:sl sme:se smo:sm sna:sn snd:sd som:so sot:st spa:es sqi:sq als:sq srd:sc srp:sr ssw:ss sun:su swa:sw swh:sw swe:sv tam:ta
 tat:tt tel:te tgk:tg tgl:tl tha:th tir:ti ton:to tsn:tn tso:ts tuk:tk tur:tr twi:tw uig:ug ukr:uk urd:ur uzb:uz uzn:uz ven:ve
 vie:vi wln:wa wol:wo xho:xh yid:yi ydd:yi yor:yo zha:za zul:zu"""
-TWO_LETTERS = dict(entry.split(":") for entry in _TWO_LETTERS.split())
+# Those of ISO 639-2 that libraries use ("B"), and older ones: names of OPUS-MT's models have some.
+_OLD_THREE_LETTERS = """alb:sq arm:hy baq:eu bur:my chi:zh cze:cs dut:nl fre:fr geo:ka ger:de gre:el ice:is jap:ja mac:mk mao:mi
+may:ms mol:ro per:fa rum:ro scc:sr scr:hr slo:sk tib:bo wel:cy"""
+TWO_LETTERS = dict(entry.split(":") for entry in f"{_TWO_LETTERS} {_OLD_THREE_LETTERS}".split())
 # Other codes for the same, tried where a model does not have the one that was asked for.
 ALIASES = {"no": "nb", "nb": "no", "iw": "he", "in": "id", "ji": "yi", "fil": "tl", "jp": "ja", "cn": "zh", "nso": "ns", "ns": "nso",
-           "mo": "ro", "ak": "tw", "tw": "ak", "gr": "el", "kr": "ko", "ua": "uk", "cz": "cs", "dk": "da", "pob": "pt_BR"}  # fmt: skip
+           "mo": "ro", "ak": "tw", "tw": "ak", "gr": "el", "kr": "ko", "ua": "uk", "cz": "cs", "dk": "da", "pob": "pt_BR",
+           "pt_br": "pob"}  # fmt: skip
 SCRIPTS_OF = {"zh_tw": "Hant", "zh_hk": "Hant", "zh_mo": "Hant", "zh_cn": "Hans", "zh_sg": "Hans"}
 # Of codes that become the same short one, those that are written in these get it; then the first.
 FIRST_SCRIPTS = ("Hans", "Latn", "")
@@ -75,6 +78,7 @@ GROUPS = {
     "aav": "vi km", "bnt": "sw zu xh st tn ts ny rw rn sn ln lg kg", "nic": "sw zu xh st tn ts ny rw rn sn ln lg kg yo ig wo ee",
     "map": "id ms jv su mg tl ceb mi sm fj to", "poz": "id ms jv su mg tl ceb mi sm fj to", "grk": "el", "hye": "hy",
     "ine": "en fr es pt it ro ca gl de nl sv da no ru pl uk cs sk sl bg hr sr lt lv el hy sq hi bn ur fa",
+    "NORWAY": "no nb nn", "SAMI": "se sma smj smn sms", "sal": "shs",
     "ZH": "zh yue lzh wuu", "zhx": "zh yue lzh wuu", "mul": " ".join(M2M100),
 }  # fmt: skip
 
@@ -115,18 +119,39 @@ def short(code: str) -> tuple[str, str]:
 
 
 def names(codes: Iterable[str]) -> dict[str, str]:
-    """A name for each of a model's codes, no two the same: the short one, else that with its script, else the code's own;
-    name → code, in the order of the codes."""
+    """A name for each of a model's codes, no two the same: the short one, else that with its script or region, else the
+    code's own; name → code, in the order of the codes. A code that is the short one has it; those of a region ("pt_br")
+    come after all others, and of several regions none gets the short one."""
     codes = list(codes)
-    first = sorted(codes, key=lambda code: FIRST_SCRIPTS.index(s) if (s := short(code)[1]) in FIRST_SCRIPTS else len(s))
-    found: dict[str, str] = {}
-    for code in first:
+    own = {code.strip("><_") for code in codes}
+    regions: dict[str, set[str]] = {}
+    for code in codes:
+        if region := _region(code):
+            regions.setdefault(short(code)[0], set()).add(region)
+
+    def order_of(code: str) -> tuple[bool, bool, int]:
         language, script = short(code)
-        plain = code.strip("><_")
-        name = next((n for n in (language, f"{language}_{script}", plain) if n not in found and n[-1:] != "_"), code)
+        rank = FIRST_SCRIPTS.index(script) if script in FIRST_SCRIPTS else len(script)
+        return code.strip("><_") != language, bool(_region(code)), rank
+
+    found: dict[str, str] = {}
+    for code in sorted(codes, key=order_of):
+        language, script = short(code)
+        region, plain = _region(code), code.strip("><_")
+        tries = [language, f"{language}_{script}", plain]
+        if region:
+            spelt = f"{language}_{region}"
+            tries = [language] * (len(regions[language]) == 1) + [spelt] * (spelt not in own) + [plain]
+        name = next((n for n in tries if n not in found and n[-1:] != "_"), code)
         found[name] = code
     order = {code: i for i, code in enumerate(codes)}
     return dict(sorted(found.items(), key=lambda entry: order[entry[1]]))
+
+
+def _region(code: str) -> str:
+    """What a code says of a region, as in "pt_br": "BR"; "" where it says a script, or none ("en_XX")."""
+    rest = code.strip("><_").replace("-", "_").partition("_")[2].upper()
+    return "" if rest == "XX" or short(code)[1] else rest
 
 
 def find(wanted: str, known: Iterable[str]) -> str | None:
@@ -135,7 +160,15 @@ def find(wanted: str, known: Iterable[str]) -> str | None:
     language, script = short(wanted)
     alias = ALIASES.get(language, language)
     spelt = wanted.strip("><_").replace("-", "_")
-    tries = [wanted, spelt, f"{language}_{script}" if script else language, language, f"{alias}_{script}", alias]
+    tries = [
+        wanted,
+        spelt,
+        ALIASES.get(spelt.lower(), spelt),
+        f"{language}_{script}" if script else language,
+        language,
+        f"{alias}_{script}",
+        alias,
+    ]
     if (language, script) == ("zh", "Hant"):  # another script is another text
         tries = [name for name in tries if name == wanted or name.endswith("Hant")]
     lower = {name.lower(): name for name in known}
@@ -270,13 +303,10 @@ def _among(ids: Mapping[str, int], called: Sequence[str], start: tuple[int, ...]
 
 def _t5(vocabulary: Vocabulary, values: Mapping[str, Any], model_type: str) -> dict[str, Task]:
     """A task is said in words before the text; those that the configuration states, else the ones T5 was trained with."""
-    stated = _specific(values)
-    texts = {
-        name: v["prefix"] for name, v in stated.items() if isinstance(v, dict) and isinstance(v.get("prefix"), str)
-    }
+    texts = prefixes(values)
     if not texts:
-        if model_type != "t5":
-            return {}
+        if model_type != "t5":  # mT5 was trained without any task: what others made of it mostly does one, unasked
+            return {"summarize": Task()}
         texts = T5_PREFIXES
     found: dict[str, Task] = {}
     sources = {match[1] for match in map(_T5_TRANSLATION.fullmatch, texts) if match}
@@ -301,6 +331,17 @@ def _bart(values: Mapping[str, Any]) -> dict[str, Task]:
     return {"summarize": Task(src_prefix=begin, tgt_prefix=fed)}
 
 
+def prefixes(values: Mapping[str, Any]) -> dict[str, str]:
+    """The words that a configuration states for each of its tasks, by the names it has for them."""
+    stated = _specific(values).items()
+    return {name: v["prefix"] for name, v in stated if isinstance(v, dict) and isinstance(v.get("prefix"), str)}
+
+
+def stated_translations(values: Mapping[str, Any]) -> list[str]:
+    """The names of translations among the tasks that a configuration has settings for ("translation_en_to_de")."""
+    return [name for name in _specific(values) if _T5_TRANSLATION.fullmatch(name)]
+
+
 def _specific(values: Mapping[str, Any]) -> Mapping[str, Any]:
     found = values.get("task_specific_params")
     return found if isinstance(found, dict) else {}
@@ -313,16 +354,4 @@ def _id(values: Mapping[str, Any], key: str, vocabulary: Vocabulary, piece: str)
 
 def _read(path: Path) -> dict[str, Any]:
     """The object in a JSON file; {} where there is no such file. Raises CheckpointError if it is none."""
-    if not path.is_file():
-        return {}
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except RecursionError as error:
-        raise CheckpointError(f"{path} is nested too deeply to be JSON of a model") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not valid JSON: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")
-    return values
+    return read_object(path) if path.is_file() else {}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from . import protect, segment
 from .plans import Part, Plan, Planner
 from .protect import BREAKS
 from .results import Hypothesis, Translation
 from .runtime import Runtime
+from .tokenizer import Tokenizer
 
 
 class Outputs:
@@ -31,6 +32,8 @@ class Outputs:
         texts = self._texts(plan, chosen)
         self._notice(plan, chosen, texts)
         text = self._joined(plan, texts)
+        if protect.emptied(plan.text, text):
+            plan.flags.add("lost")
         score = _mean(chosen)
         translation = Translation(plan.text, text, plan.source, plan.target, score, tuple(sorted(plan.flags)))
         if n_best is not None:
@@ -54,6 +57,15 @@ class Outputs:
             found_links = align_whole(self.runtime, pieces or [Piece(plan.text, text)], text, reverse)
             translation = dataclasses.replace(translation, alignment=found_links)
         return translation
+
+    def _is_ordinary(self, word: str) -> bool:
+        """Whether a word in small letters is a piece of the vocabulary, and no rarer one than with a capital: a name is
+        none. Not known of models of other projects."""
+        tokenizer = self.runtime.checkpoint.tokenizer
+        if not isinstance(tokenizer, Tokenizer):
+            return False
+        small, capital = tokenizer.encode(word), tokenizer.encode(word.capitalize())
+        return len(small) == 1 and (len(capital) > 1 or tokenizer.scores[small[0]] >= tokenizer.scores[capital[0]])
 
     def _printed(self, part: Part, hypothesis: Hypothesis) -> str:
         """An output as it is printed, on one line and without spaces around it."""
@@ -82,12 +94,13 @@ class Outputs:
             if not part.job:
                 continue
             best = next(waiting)
-            if protect.missing(part.wanted, text):
+            is_empty = not any(map(str.isalnum, text)) and any(map(str.isalpha, part.hidden))  # "ten" may be 10
+            if is_empty or protect.missing(part.wanted, text):
                 plan.flags.add("lost")
             if not self._printed(part, best):
                 plan.flags.add("copied")
             else:
-                plan.flags |= _strays(part, text, plan)
+                plan.flags |= _strays(part, text, plan, self._is_ordinary)
             if best.looped:
                 plan.flags.add("looped")
             elif not best.finished:
@@ -100,22 +113,23 @@ def _mean(hypotheses: Sequence[Hypothesis]) -> float:
     return sum(h.log_prob for h in hypotheses) / pieces if pieces else 0.0
 
 
-def _strays(part: Part, output: str, plan: Plan) -> set[str]:
+def _strays(part: Part, output: str, plan: Plan, is_ordinary: Callable[[str], bool]) -> set[str]:
     """Flags for what the output of a part has that it should not: a number that is not in the text, words that stayed in
-    their language."""
+    their language, letters that are no words of it."""
     flags = {"untranslated"} if _is_untranslated(part, output, plan) else set()
     between = plan.source[:2], plan.target[:2]
     if between not in (("en", "zh"), ("zh", "en")):
         return flags
     for wanted in part.wanted:
         output = output.replace(wanted, " ", 1)
-    has_han, has_digits = any(map(_is_han, output)), any(map(str.isdecimal, output))
-    if has_digits or (has_han and (between[1] == "en" or any("a" <= char <= "z" for char in output))):
+    is_mixed = any(map(_is_han if between[1] == "en" else _is_small_latin, output))
+    has_digits = any(map(str.isdecimal, output))
+    if has_digits or is_mixed:
         from .strays import invented, left  # seldom needed
 
         source = " ".join([part.segment.text, *part.wanted])
         flags |= {"invented"} if has_digits and invented(source, output) else set()
-        flags |= {"untranslated"} if left(source, output, between[1]) else set()
+        flags |= {"untranslated"} if is_mixed and left(source, output, between[1], is_ordinary) else set()
     return flags
 
 
@@ -124,9 +138,14 @@ def _is_untranslated(part: Part, output: str, plan: Plan) -> bool:
     if plan.source == "zh":
         words = sum(map(_is_han, part.hidden)) // 2  # two characters or so are a word
     else:
-        words = sum(len(word) > 1 and word.strip(".,;:!?()\"'").isalpha() for word in part.hidden.split())
+        words = sum(len(word) > 1 and word.strip(".,;:!?()[]&_*\"'").isalpha() for word in part.hidden.split())
     same = output == part.segment.text and words >= 2
     return same or (plan.target == "zh" and plan.source != "zh" and words >= 3 and not any(map(_is_han, output)))
+
+
+def _is_small_latin(char: str) -> bool:
+    """Or with an accent. What has capitals only is taken for abbreviations."""
+    return "a" <= char <= "z" or "\u00c0" <= char <= "\u024f"
 
 
 def _is_han(char: str) -> bool:

@@ -82,7 +82,7 @@ class Translator:
         `target` it is the only one into which the model translates that. A text without letters, and one that is in an explicit `target` already, is returned as it is, with the
         flag "copied".
         Segments of all texts are translated together, `batch_size` at a time (by default as many as suit the engine);
-        results do not depend on that.
+        results do not depend on that, but with a `shortlist` and with the `precision` int8 or bf16: there a word may.
         `settings` replace the model's own settings of the search, `beam_size` one of them. `more` says that many more
         texts wait, so that PyTorch is worth its start-up however few these are.
 

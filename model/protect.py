@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 # Characters for private use, which no text has a meaning for. One that stands in a text is protected like the rest.
@@ -84,8 +84,13 @@ _EARLY = ("picture",)  # a keycap begins with its digit
 # Numbers that another language says in another way. "3月" is March, "第1" first, "1万" ten thousand.
 _NOT_BEFORE = re.compile(rf"\s?(?:月(?!球)|世纪|年级|[多余几]?[万亿千百](?![{_HAN}]?[一二三四五六七八九]))")
 _NOT_AFTER = re.compile(r"(?:第|星期|周)\s?$")
-
-
+# Tags that may come in pairs: <b>…</b>, {% if x %}…{% endif %}
+_TAG = (
+    r"<(?P<opened>[A-Za-z][A-Za-z0-9:-]{0,40})(?:\s[^<>]{0,1000})?>|<[A-Za-z][A-Za-z0-9:-]{0,40}/>"
+    r"|</(?P<closed>[A-Za-z][A-Za-z0-9:-]{0,40})\s{0,9}>"
+    r"|\{%-?\s{0,9}(?:end(?P<ended>\w{1,40})|(?P<begun>\w{1,40}))[^{}\n]{0,60}%\}"
+)
+MOST_OPEN = 30  # tags that are waited for, so that a text of nothing else costs time in proportion to its length
 _NO_SLOTS = dict.fromkeys(map(ord, SLOTS))  # for str.translate, to leave them out
 
 
@@ -253,6 +258,38 @@ def missing(wanted: Sequence[str], output: str) -> list[str]:
         else:
             output = output[:at] + "\0" * len(text) + output[at + len(text) :]
     return lost
+
+
+def emptied(source: str, output: str) -> list[str]:
+    """The opening tags (`<b>`, `{% if x %}`) of a source that have letters between them and their closing tag, and have
+    nothing there in the output, as often as that is so."""
+    if "</" not in source and "{%" not in source:
+        return []
+    filled = _filled(output, str.isalnum)  # "ten" may be 10
+    lost = []
+    for opening in _filled(source, str.isalpha):
+        if opening in filled:
+            filled.remove(opening)
+        else:
+            lost.append(opening)
+    return lost
+
+
+def _filled(text: str, is_content: Callable[[str], bool]) -> list[str]:
+    """The opening tags of the pairs in a text that enclose a character that `is_content`."""
+    waiting: list[tuple[str, str, int]] = []  # tags not closed yet: name, tag, where its content starts
+    found = []
+    for tag in re.finditer(_TAG, text):
+        closed, opened = tag["closed"] or tag["ended"], tag["opened"] or tag["begun"]
+        if opened and not tag[0].endswith("/>"):
+            waiting = [*waiting[1 - MOST_OPEN :], (opened, tag[0], tag.end())]
+        while closed and closed in (name for name, _, _ in waiting):
+            name, opening, start = waiting.pop()
+            if name == closed:
+                if any(map(is_content, re.sub(_TAG, "", text[start : tag.start()]))):
+                    found.append(opening)
+                break
+    return found
 
 
 def _place(text: str, output: str, at: int) -> int:

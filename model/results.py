@@ -114,9 +114,10 @@ class Alignment:
 @dataclass(frozen=True)
 class Translation:
     """The translation of one text. `flags` says what a reader must know: "split", "cut", "looped", "copied" (what
-    needed no translation, or has none), "lost" (a number, an address, a term or the like is missing), "invented" (a
-    number is not in the text), "untranslated" (a sentence or a word of it stayed in its language, or is in a script that the
-    model does not read and was passed through).
+    needed no translation, or has none), "lost" (a number, an address, a term or the like is missing, or the text
+    between two tags), "invented" (a number is not in the text), "untranslated" (a sentence or a word of it stayed in its
+    language, or was spelt in Latin letters that are no word of it, or is in a script that the model does not read and was
+    passed through).
 
     `alternatives`, if asked for, are texts with their scores, the first this one, the others best first; fewer where the
     search found fewer. `alignment` is there if asked for."""

@@ -32,6 +32,7 @@ TORCH_MEMORY = 1 << 30  # bytes: with less, NumPy, which takes a few hundred MB 
 # How many sentences are searched together: more make larger matrices, and take longer before the first one is out.
 BATCH = 32
 TORCH_ROWS = 128  # of all beams
+SHOWN = 40  # characters of a sentence for which there is too little memory
 MAX_THREADS = 4  # of PyTorch; matrices this small gain nothing from more
 
 # What a model that lacks a task was not trained to do, and what one that has it does.
@@ -152,6 +153,15 @@ class Runtime:
             self._room()  # is measured here, once for all
         self.threads = share
 
+    def precision_used(self) -> str:
+        """The precision that is computed in. Where that is left to the processor ("auto"), the engine is made to know it."""
+        if self.precision != "auto":
+            return self.precision
+        import torch
+
+        (first, *_) = self._torch_stepper.model.parameters()
+        return "bf16" if first.dtype == torch.bfloat16 else "fp32"
+
     def batches(self, jobs: Sequence[Job], most: int, search: GenerationConfig, beams: int) -> Iterator[slice]:
         """Where jobs of one task, the shortest first, are to be parted for batches of up to `most` that fit into the memory
         that may be taken. Raises TxError where not even one does."""
@@ -167,9 +177,11 @@ class Runtime:
             longest = around + len(jobs[part.stop - 1][1])
             if self.max_memory is not None and cost(longest) > room:
                 needed = memory.said(self.max_memory + (cost(longest) - room) * self._processes)
+                text = self.checkpoint.tokenizer.decode(jobs[part.stop - 1][1]).strip()
+                text = f"{text[:SHOWN]}…" if len(text) > SHOWN else text
                 raise TxError(
-                    f"a sentence of {longest} pieces with {beams} hypotheses at a time needs {needed} in all: more than "
-                    f"the {memory.said(self.max_memory)} of --max-memory"
+                    f"a sentence of {longest} pieces, {text!r}, with {beams} hypotheses at a time needs {needed} in all: "
+                    f"more than the {memory.said(self.max_memory)} of --max-memory"
                 )
             yield part
 

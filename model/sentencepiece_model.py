@@ -131,6 +131,8 @@ def read(path: str | Path) -> SentencePieceModel:
     """Reads a file. Raises CheckpointError, one line with the path and what is wrong."""
     path = Path(path)
     try:
+        if (size := path.stat().st_size) > MAX_BYTES:
+            raise CheckpointError(f"{path} is larger than {MAX_BYTES >> 20} MiB: it has {size:,} bytes")
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:

@@ -6,7 +6,6 @@ twice. The maps are private: what is written to an array stays in memory.
 
 from __future__ import annotations
 
-import json
 import math
 import mmap
 import pickletools
@@ -18,12 +17,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .config import read_object
 from .errors import CheckpointError
 from .tensors import TensorFile
 
 SAFETENSORS, PICKLE = "model.safetensors", "pytorch_model.bin"
 NOT_READ = ("tf_model.h5", "flax_model.msgpack", "model.onnx")  # weights for other libraries
-MAX_JSON_BYTES = 100_000_000
 MAX_PICKLE_BYTES = 4_000_000  # without the numbers: a tensor takes 200
 # All that a file of tensors by name has to call. PyTorch's own list is longer, and has what can ask for any amount of
 # memory.
@@ -83,25 +82,6 @@ class BFloat16:
 Stored: TypeAlias = Array | BFloat16
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises CheckpointError, one line, where there is none."""
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            raise FileNotFoundError(0, "there is no such file")
-        if path.stat().st_size > MAX_JSON_BYTES:
-            raise CheckpointError(f"{path} is too large for a configuration")
-        values = json.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    except RecursionError as error:
-        raise CheckpointError(f"{path} is nested too deeply to be JSON of a model") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path} is not valid JSON: {' '.join(str(error).split())}") from error
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{path} must hold a JSON object, not {type(values).__name__}")
-    return values
-
-
 def read_tensors(folder: Path) -> dict[str, Stored]:
     """All tensors of the folder by their names, from the first there is of model.safetensors, its shards,
     pytorch_model.bin and its shards.
@@ -125,7 +105,7 @@ def read_tensors(folder: Path) -> dict[str, Stored]:
 
 
 def _shards(index: Path, read: Callable[[Path], dict[str, Stored]]) -> dict[str, Stored]:
-    where = read_json(index).get("weight_map")
+    where = read_object(index).get("weight_map")
     if not isinstance(where, dict) or not where or not all(isinstance(file, str) for file in where.values()):
         raise CheckpointError(f"{index} has no weight_map with the file of each tensor")
     files = list(dict.fromkeys(where.values()))

@@ -1,12 +1,13 @@
-"""What a translation between English and Chinese has that it should not: numbers that its source does not say, and words
-that stayed in the source's language. Standard library only; loaded where an output has digits of its own, or both scripts."""
+"""What a translation between English and Chinese has that it should not: numbers that its source does not say, words that
+stayed in the source's language, and Latin letters that are no word of it. Standard library only; loaded where an output has
+digits of its own, or Chinese letters in English or Latin ones in Chinese."""
 
 from __future__ import annotations
 
 import functools
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _HAN = "[\u3400-\u4dbf\u4e00-\u9fff]"
 _DIGITS = re.compile(r"\d+(?:[.,]\d+)*")
@@ -58,16 +59,30 @@ for _names in (
 ):
     _SAYING |= {word: (number,) for word, number in _counted(_names, 1).items()}
 
+LONGEST_ABBREVIATION = 6  # letters
 LONGEST = 15  # characters of a number that is compared by its value
-_LETTER = "A-Za-z0-9\u00c0-\u024f_"
-_LATIN = re.compile(rf"(?<![{_LETTER}'’./@-])[a-z]{{2,}}(?:['’-][a-z]+)*(?![{_LETTER}/@-]|\.[a-z])")
+_LATIN_LETTER = "A-Za-z\u00c0-\u024f"
+_LETTER = f"{_LATIN_LETTER}0-9_"
+# Small letters; "_" may stand before a word, as in the menus of GTK, but in a name that programs have it joins two.
+_LATIN = re.compile(
+    rf"(?<![{_LATIN_LETTER}0-9'’./@-])(?<![{_LETTER}]_)[a-z]{{2,}}(?:['’-][a-z]+)*(?![{_LETTER}/@-]|\.[a-z])"
+)
+_RUN = re.compile(rf"[{_LATIN_LETTER}]{{2,}}")
+# A word that has its capital for it begins a sentence; and one in the output, but not the first of a name of several words.
+_FIRST = re.compile(rf"(?:^|[.!?:;…\])\n])[\W_]*([A-Z][a-z]+)(?![{_LETTER}'’-]|[./@]\w)")
+_CAPITAL = re.compile(rf"(?<![{_LETTER}'’./@-])_?([A-Z][a-z]+)(?![{_LETTER}'’/@-]|\.\w| [A-Z])")
 _QUOTED = re.compile('["“”\'‘’「『«`*]([^"“”「」『』«»`*]{1,40})["“”\'‘’」』»`*]')
-# In Chinese: the original of a name in brackets, and names of several words ("Wolf of Wall Street").
-_NAMES = re.compile(r"[(（][^()（）]*[)）]|[A-Z][\w.'’-]*(?:[ ]+[a-z]{1,4}){1,2}[ ]+[A-Z][\w.'’-]*")
+_BRACKETS = re.compile(r"[(（][^()（）]*[)）]")  # in Chinese: the original of a name
+_NAMES = re.compile(r"[A-Z][\w.'’-]*(?:[ ]+[a-z]{1,4}){1,2}[ ]+[A-Z][\w.'’-]*")  # "Wolf of Wall Street"
 # What Chinese texts write in small Latin letters, too.
 _AS_IN_ENGLISH = _counted(
     "am pm cm mm km kg mg ml kb mb gb hz khz mhz ghz kw kwh mph kph ppm dpi px pt cc app wifi web email http https www com org "
     "vs ok etc ios mac id pdf html css php sql usb cpu gpu git linux ph pi sin cos tan log max min bug blog demo"
+).keys()
+# Names that are ordinary words, too.
+_ALSO_NAMES = _counted(
+    "Access Apple Bill Chrome Edge Excel Grace Hope Joy Mark May Meta Office Oracle Outlook Rose Ruby Rust Signal Slack Steam "
+    "Swift Target Teams Will Windows Word Zoom"
 ).keys()
 
 
@@ -83,14 +98,53 @@ def invented(source: str, output: str) -> list[str]:
     return [match[0] for match in found if not _is_known(match, known, source)]
 
 
-def left(source: str, output: str, target: str) -> list[str]:
-    """The words of an output that stayed in the language of its source: Chinese in English (`target` "en"), words in small
-    letters in Chinese. Names, abbreviations, and what stands in quotation marks in the source, are none."""
+def left(source: str, output: str, target: str, is_ordinary: Callable[[str], bool] = lambda word: False) -> list[str]:
+    """The words of an output that are not in its language: Chinese in English (`target` "en"); in Chinese words of the
+    source that stayed, in small letters, or with the capital of a sentence's beginning where `is_ordinary` says of the word in
+    small letters that it is no name. Names, abbreviations, and what stands in quotation marks in the source, are none.
+    Then Latin letters that are no word of the source (`made_up`)."""
     if target == "en":
         return re.findall(rf"{_HAN}+", output)
     quoted = {word for match in _QUOTED.finditer(source) for word in _LATIN.findall(match[1].lower())}
-    words = set(_LATIN.findall(source.lower())) - quoted - _AS_IN_ENGLISH
-    return [word for word in _LATIN.findall(_NAMES.sub(" ", output)) if word in words]
+    if not any(map(str.isalpha, _QUOTED.sub("", source))):  # nothing is said of what is quoted
+        quoted = set()
+    usual = quoted | _AS_IN_ENGLISH
+    words = set(_LATIN.findall(source.lower())) - usual
+    in_brackets = {word for match in _BRACKETS.finditer(source) for word in _LATIN.findall(match[0])}
+
+    def without_original(match: re.Match[str]) -> str:
+        return match[0] if in_brackets.intersection(_LATIN.findall(match[0])) else " "
+
+    prose = _NAMES.sub(" ", _BRACKETS.sub(without_original, output))
+    found = [word for word in _LATIN.findall(prose) if word in words]
+    first = {match[1] for match in _FIRST.finditer(source)}
+    found += [
+        word
+        for word in _CAPITAL.findall(prose)
+        if word in first and word.lower() not in usual and word not in _ALSO_NAMES and is_ordinary(word.lower())
+    ]
+    return found + made_up(source, output)
+
+
+def made_up(source: str, output: str) -> list[str]:
+    """The Latin letters of a Chinese output that do not begin a word of its source, whole but for an ending of it: what a
+    model spells instead of translating. Abbreviations and what Chinese texts write in Latin letters are none."""
+    folded = _folded(source)
+    return [
+        run
+        for run in _RUN.findall(output)
+        if not (run.isascii() and run.isupper() and len(run) <= LONGEST_ABBREVIATION)
+        and run.lower() not in _AS_IN_ENGLISH
+        and not re.search(rf"(?<![a-z]){re.escape(_folded(run))}(?:e?[sd]|ing)?(?![a-z])", folded)
+    ]
+
+
+def _folded(text: str) -> str:
+    """In small letters without accents."""
+    if text.isascii():
+        return text.lower()
+    parts = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in parts if not unicodedata.combining(char)).casefold()
 
 
 def _usual(text: str) -> str:

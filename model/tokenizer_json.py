@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from .config import read_bytes
 from .errors import CheckpointError
 from .sentencepiece_text import SPACE, Rules
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 Places = list[tuple[int, int]]
 MAX_JSON_BYTES = 1 << 28
-HOLES = 100  # ids, and as many as there are pieces, that may be no piece's
+# Ids that may be no piece's: so many, and one in a hundred. Public vocabularies have none, or names such as
+# "madeupword0001" in their place; one with many is a part of another's.
+HOLES, HOLES_SHARE = 100, 0.01
 
 
 class Cutter(Protocol):
@@ -97,8 +100,9 @@ def vocabulary_of(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) 
         raise CheckpointError(f"its model is of the kind {model['type']!r}; Unigram and BPE are read")
     by_id |= {token["id"]: token["content"] for token in added}
     size = len(by_id)
+    most = size + HOLES + int(HOLES_SHARE * size)
     for i, piece in by_id.items():
-        if type(i) is not int or not isinstance(piece, str) or not 0 <= i < 2 * size + HOLES:
+        if type(i) is not int or not isinstance(piece, str) or not 0 <= i < most:
             raise CheckpointError(f"a vocabulary of {size} pieces has the piece {piece!r} as number {i!r}")
     return [by_id.get(i, "") for i in range(max(by_id, default=-1) + 1)]
 
@@ -171,13 +175,6 @@ def parse_json(content: str) -> dict[str, Any]:
 
 def read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_JSON_BYTES + 1)
-    except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}") from error
-    if len(content) > MAX_JSON_BYTES:
-        raise CheckpointError(f"{path} is larger than {MAX_JSON_BYTES >> 20} MiB")
-    try:
-        return content.decode("utf-8")
+        return read_bytes(path, MAX_JSON_BYTES).decode("utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not UTF-8 at byte {error.start}") from error

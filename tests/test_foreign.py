@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -243,7 +244,7 @@ def test_t5(engine: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Give the target language: de, fr, ro"):
         translated(tmp_path / "t5", engine)
     assert load_checkpoint(tmp_path / "t5" / "model.safetensors").config == load_checkpoint(tmp_path / "t5").config
-    with pytest.raises(UsageError, match="does not translate any language → zh; it translates en → de, en → fr"):
+    with pytest.raises(UsageError, match="does not translate into zh; it translates en → de, en → fr"):
         translated(tmp_path / "t5", engine, target="zh")
 
 
@@ -469,6 +470,59 @@ def test_a_vocabulary_with_fewer_pieces_than_the_embedding(tmp_path: Path) -> No
     write(folder / "vocab.json", {piece: i for piece, i in ids.items() if i < len(ids) - 20})
     with pytest.raises(CheckpointError, match=f"has {len(ids) - 20} pieces, but the embedding {len(ids)} rows"):
         load_checkpoint(folder)
+
+
+def test_a_vocabulary_with_many_holes(tmp_path: Path) -> None:
+    """The last piece is there, most before it are not: a part of another's."""
+    folder = tmp_path / "opus-mt-en-de"
+    marian(folder)
+    ids = {"</s>": 0, "<unk>": 1, **{f"▁{i}": i for i in range(2, 460)}, "<pad>": 899}
+    write(folder / "vocab.json", ids)
+    with pytest.raises(
+        CheckpointError, match="not a vocabulary: a vocabulary of 461 pieces has .*<pad>' as number 899"
+    ):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json",
+        "generation_config.json",
+        "tokenizer_config.json",
+        "vocab.json",
+        "target_vocab.json",
+        "source.spm",
+        "target.spm",
+    ],
+)
+def test_a_file_that_is_far_too_large_is_not_read(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "opus-mt-en-de"
+    marian(folder)
+    with (folder / name).open("ab") as file:
+        file.truncate(2**40)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CheckpointError, match=f"{name} is .*larger than") as caught:
+            load_checkpoint(folder)
+        assert "\n" not in str(caught.value)
+        assert tracemalloc.get_traced_memory()[1] < 80_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_mt5_that_names_no_task_is_a_summarizer(tmp_path: Path) -> None:
+    folder = tmp_path / "mt5"
+    t5(folder)
+    values = json.loads((folder / "config.json").read_text())
+    write(folder / "config.json", {**values, "model_type": "mt5", "feed_forward_proj": "relu"})
+    stored = safetensors.numpy.load_file(folder / "model.safetensors")
+    safetensors.numpy.save_file({**stored, "lm_head.weight": stored["shared.weight"]}, folder / "model.safetensors")
+    checkpoint = load_checkpoint(folder)
+    assert list(checkpoint.config.tasks) == ["summarize"]
+    (note,) = checkpoint.notes
+    assert note.startswith(f"{folder / 'config.json'}: no task is named, so it is taken for a summarizer")
+    assert Summarizer(folder, engine="numpy").search("The rope was tied down.").ids
 
 
 def test_a_special_piece_that_has_no_row(tmp_path: Path) -> None:

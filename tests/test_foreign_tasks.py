@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -348,6 +349,38 @@ def test_commands(folder: Path, translating_model: Path, capsys: pytest.CaptureF
             and "was not trained to" in err
             and err.endswith("it translates en → zh\n")
         )
+
+
+def with_tasks(folder: Path, path: Path, **changes: Any) -> Path:
+    shutil.copytree(folder, path)
+    config = json.loads((path / "config.json").read_text())
+    for name, values in changes.items():
+        config["task_specific_params"][name] = config["task_specific_params"].get(name, {}) | values
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+def test_the_search_stated_for_translations(folder: Path, tmp_path: Path) -> None:
+    own = {"num_beams": 5, "max_length": 31, "early_stopping": True}
+    before, after = (
+        load_checkpoint(path).config
+        for path in (folder, with_tasks(folder, tmp_path / "one", translation_en_to_de=own))
+    )
+    assert (before.generation.beam_size, before.generation.early_stopping) == (4, False)
+    found = after.generation
+    assert (found.beam_size, found.max_length, found.early_stopping) == (5, 30, True)
+    summaries = [
+        dataclasses.replace(config.generation, **config.tasks["summarize"].search) for config in (before, after)
+    ]
+    assert summaries[0] == summaries[1] and summaries[0].beam_size == 3  # are what they were
+    differ = with_tasks(folder, tmp_path / "two", translation_en_to_de=own, translation_en_to_fr={"prefix": "f: "})
+    checkpoint = load_checkpoint(differ)
+    assert checkpoint.config.generation == before.generation
+    (note,) = checkpoint.notes
+    assert (
+        note
+        == f"{differ / 'config.json'}: task_specific_params: translations differ in their search: theirs are not followed"
+    )
 
 
 def test_commands_say_what_is_not_followed(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,10 @@ def test_the_longest_term_that_begins_first() -> None:
 
 def test_words_are_not_cut() -> None:
     glossary = Glossary([("cat", "猫"), ("C++", "C++语言"), ("5", "五")])
-    assert found(glossary, "cats, a concat, cat_1 and tomcat") == [("cat", "猫")]  # cat_1: _ is no letter
+    assert found(glossary, "cats, a concat, cat_1 and tomcat") == [
+        ("cats", "猫"),
+        ("cat", "猫"),
+    ]  # cat_1: _ is no letter
     assert found(glossary, "the cat's cat-like Cat. 我的cat很好") == [
         ("cat", "猫"),
         ("cat", "猫"),
@@ -99,6 +102,29 @@ def test_capitals() -> None:
         ("iPhone", "苹果手机"),
     ]
     assert found(glossary, "IT it") == [("IT", "信息技术"), ("it", "它")]
+
+
+def test_plurals_of_english_terms() -> None:
+    glossary = Glossary(
+        [("neural network", "神经网络"), ("box", "盒子"), ("Query", "查询"), ("key", "键"), ("CPU", "处理器")]
+    )
+    text = "Neural networks, BOXES and boxs; queries, querys, keys, CPUs CPUS cpus, a neural network's key"
+    assert [term for term, _ in found(glossary, text)] == [
+        "Neural networks",
+        "BOXES",
+        "queries",
+        "keys",
+        "CPUs",
+        "neural network",
+        "key",
+    ]
+    assert found(glossary, "networks, keys", "de", "zh") == []
+    assert found(Glossary([("key", "键"), ("a", "一"), ("it", "它")]), "as its keys", "eng_Latn") == [("keys", "键")]
+    own = Glossary([("datum", "一"), ("good", "好"), ("goods", "货物")], ("en", "zh"))
+    assert found(own, "a good, goods, datums") == [("good", "好"), ("goods", "货物"), ("datums", "一")]
+    back = Glossary([("猫", "cat"), ("Hund", "狗")], ("zh", "en"))
+    assert own.find("a good", "en", "zh") == [Span(2, 6, "好")]  # a slice for the longer one ends there too
+    assert found(back, "cats Hunds 狗s", "en", "zh") == [("cats", "猫"), ("狗", "Hund")]
 
 
 def test_chinese_terms_stand_anywhere() -> None:

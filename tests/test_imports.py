@@ -79,7 +79,8 @@ ALLOWED = {
     "directions": FOUNDATION | {"runtime", "segment", "languages"},
     "plans": FOUNDATION | {"runtime", "directions", "segment", "protect", "casing", "tokenizer", "glossary"},
     "strays": set(),
-    "outputs": FOUNDATION | {"runtime", "plans", "segment", "protect", "alternatives", "word_links", "strays"},
+    "outputs": FOUNDATION
+    | {"runtime", "plans", "segment", "protect", "alternatives", "word_links", "strays", "tokenizer"},
     "pipeline": FOUNDATION | {"runtime", "rules", "checkpoint", "plans", "outputs", "constrained", "glossary"},
     "manual": {"segment"},
     "span_ends": {"segment"},

@@ -69,7 +69,26 @@ def test_scripts_are_told_apart() -> None:
     assert names(["cmn", "cmn_Hant", "cmn_Hans"]) == {"cmn": "cmn", "zh_Hant": "cmn_Hant", "zh": "cmn_Hans"}
 
 
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        ([">>pt_br<<", ">>pt<<"], {"pt_BR": ">>pt_br<<", "pt": ">>pt<<"}),
+        ([">>pt<<", ">>pt_br<<", ">>pt_BR<<"], {"pt": ">>pt<<", "pt_br": ">>pt_br<<", "pt_BR": ">>pt_BR<<"}),
+        ([">>pt_br<<"], {"pt": ">>pt_br<<"}),
+        ([">>pt_br<<", ">>pt_pt<<"], {"pt_BR": ">>pt_br<<", "pt_PT": ">>pt_pt<<"}),
+        ([">>pt_br<<", ">>por<<"], {"pt_BR": ">>pt_br<<", "pt": ">>por<<"}),
+        ([">>zh_cn<<", ">>zh<<"], {"zh_Hans": ">>zh_cn<<", "zh": ">>zh<<"}),
+    ],
+)
+def test_a_code_of_a_region_takes_no_name_from_that_of_the_language(codes: list[str], expected: dict[str, str]) -> None:
+    assert names(codes) == expected
+    assert names(codes[::-1]) == expected
+    assert all(find(spelt, names(codes)) == name for name in expected for spelt in (name, name.replace("_", "-")))
+
+
 @pytest.mark.parametrize(("wanted", "known", "name"), [
+    ("pt_BR", ["pt", "pt_BR"], "pt_BR"), ("pt-br", ["pt", "pt_BR"], "pt_BR"), ("pt", ["pt_BR", "pt_PT"], None),
+    ("pt_BR", ["pt", "pob"], "pob"), ("pob", ["pt", "pt_BR"], "pt_BR"), ("jap", ["ja"], "ja"), ("ger", ["de"], "de"),
     ("zh", ["en", "zh"], "zh"), ("ZH", ["zh"], "zh"), ("zh-CN", ["zh"], "zh"), ("zh_TW", ["zh"], None), ("cmn", ["zh"], "zh"),
     ("zh_TW", ["zh", "zh_Hant"], "zh_Hant"), ("zho_Hant", ["zh", "zh_Hant"], "zh_Hant"), ("zh-hant", ["zh_Hant"], "zh_Hant"),
     ("no", ["nb"], "nb"), ("nb", ["no"], "no"), ("iw", ["he"], "he"), ("jp", ["ja"], "ja"), ("eng_Latn", ["en"], "en"),
@@ -107,6 +126,11 @@ def test_what_is_offered() -> None:
     ("anything", {"source_lang": "eng", "target_lang": "zho"}, [], {"translate:zh": ("en", "zh", ())}),
     ("anything", {"source_lang": "en", "target_lang": "mul"}, [">>deu<<"], {"translate:de": ("en", "de", (1001,))}),
     ("opus-mt-CELTIC-en", None, [], {f"translate:{c}-en": (c, "en", ()) for c in "ga cy br gd kw gv".split()}),  # noqa: SIM905
+    ("opus-mt-en-jap", None, [], {"translate:ja": ("en", "ja", ())}),
+    ("opus-mt-jap-en", None, [], {"translate:en": ("ja", "en", ())}),
+    ("opus-mt-de-NORWAY", None, [], {f"translate:{c}": ("de", c, ()) for c in ("no", "nb", "nn")}),
+    ("opus-mt-SAMI-fi", None, [], {f"translate:{c}-fi": (c, "fi", ()) for c in ("se", "sma", "smj", "smn", "sms")}),
+    ("opus-mt-en-sal", None, [], {"translate:shs": ("en", "shs", ())}),
     ("opus-mt-fi_et-en", None, [], {"translate:fi-en": ("fi", "en", ()), "translate:et-en": ("et", "en", ())}),
 ])  # fmt: skip
 def test_marian(name: str, more: Any, special: list[str], expected: dict[str, Any], tmp_path: Path) -> None:
@@ -177,7 +201,7 @@ def test_t5(tmp_path: Path) -> None:
     assert {name: bytes(task.src_prefix) for name, task in found.items()} == {
         "translate:en": b"zh2en:", "summarize": b"tl;dr:", "answer": b"question:",
     }  # fmt: skip
-    assert tasks(tmp_path, "mt5") == {}
+    assert tasks(tmp_path, "mt5") == {"summarize": Task()}
 
 
 def test_bart(tmp_path: Path) -> None:

@@ -463,7 +463,7 @@ def test_a_real_model_translates(engine: str) -> None:
     back = Translator(real("pten"), engine=engine)
     (result,) = back.translate([PORTUGUESE])
     assert (result.text, result.source_language, result.target_language) == (ENGLISH, "pt", "en")
-    with pytest.raises(UsageError, match="does not translate any language → zh; it translates en → pt"):
+    with pytest.raises(UsageError, match="does not translate into zh; it translates en → pt"):
         there.translate(texts, target="zh")
 
 

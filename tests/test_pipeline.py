@@ -357,7 +357,7 @@ def test_text_in_the_target_language_is_copied(translator: Translator, search: C
     texts = ["  我们明天见。 ", "see"]
     to_chinese = translator.translate(texts, target="zh")
     assert (to_chinese[0].text, to_chinese[0].flags, to_chinese[0].score) == (texts[0], ("copied",), 0.0)
-    assert to_chinese[1].flags == ()
+    assert to_chinese[1].flags == ("untranslated",)
     assert [r.flags for r in translator.translate(["我好", "see"], target="en")] == [("untranslated",), ("copied",)]
     assert len(found.batches) == 2
     # A source that is given is believed.
@@ -412,13 +412,13 @@ def test_flags_of_the_search(
     flags: tuple[str, ...],
 ) -> None:
     search(lambda ids: Hypothesis(tuple(ids), -2.0, -0.1, finished=finished, looped=looped))
-    assert [r.flags for r in translator.translate(["home", "", "see"])] == [flags, ("copied",), flags]
+    assert [r.flags for r in translator.translate(["Tom", "", "Ann"])] == [flags, ("copied",), flags]
 
 
 def test_random_model_is_cut_at_the_length_limit(translator: Translator) -> None:
     letters_only = GenerationConfig(max_length=3, suppress=tuple(range(PIECES.index("a"))))
     (result,) = translator.translate(["go home"], settings=letters_only)
-    assert (len(result.text), result.flags) == (3, ("cut",))
+    assert (len(result.text), result.flags) == (3, ("cut", "untranslated"))
 
 
 def test_score_is_the_mean_over_the_pieces_of_all_segments(
@@ -552,7 +552,7 @@ def test_what_is_kept_anyway_is_not_searched_again(
 ) -> None:
     search(echo)
     monkeypatch.setattr("tx.model.constrained.outputs", lambda *_: pytest.fail("searched again"))
-    (result,) = translator.translate(["go 12"])
+    (result,) = translator.translate(["Tom 12"])
     assert result.flags == ()
 
 
@@ -632,9 +632,13 @@ def test_another_script_is_passed_through(translator: Translator, search: Callab
         ("we walk home", "x", ("untranslated",)),  # no Chinese in it
         ("we walk home", "你", ("untranslated",)),  # not all of it in Chinese
         ("see tom", "", ("untranslated",)),
-        ("see tom", "x", ()),
-        ("tom", "", ()),
-        ("12 tom", "", ()),
+        ("see tom", "x", ("untranslated",)),
+        ("tom", "", ("untranslated",)),
+        ("[tom]", "", ("untranslated",)),
+        ("Tom", "", ()),
+        ("12 Tom", "", ()),
+        ("[NLP]", "", ()),
+        ("Tom", "你xy", ("untranslated",)),  # no word of the text
         ("我们明天见。", "", ("untranslated",)),
         ("你好", "", ("untranslated",)),
     ],
@@ -644,6 +648,17 @@ def test_what_stayed_in_its_language(
 ) -> None:
     search(lambda ids: echo([*ids, *(PIECES.index(char) for char in add)]))
     assert translator.translate([text])[0].flags == flags
+
+
+def test_text_between_tags_that_is_gone(translator: Translator, search: Callable[[Answer], Search]) -> None:
+    marks = translator.checkpoint.tokenizer.encode("<b> </b>你")
+    search(lambda ids: echo(marks))
+    assert translator.translate(["<b>see</b> Tom"])[0].flags == ("lost",)
+
+
+def test_an_output_of_nothing_but_marks(translator: Translator, search: Callable[[Answer], Search]) -> None:
+    search(lambda ids: echo([PIECES.index("!")]))
+    assert [r.flags for r in translator.translate(["**see**", "我们"])] == [("lost",), ("lost",)]
 
 
 # --- errors ---

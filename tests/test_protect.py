@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tx.model.protect import SLOTS, Span, hide, hide_same, missing, restore, spans
+from tx.model.protect import SLOTS, Span, emptied, hide, hide_same, missing, restore, spans
 
 KEPT = [
     "2024-05-01", "10:30", "10:30:15", "5–10", "2010-2020", "3~5", "$1,234.56", "¥99", "€5", "US$5", "5€", "20%", "50 %",
@@ -159,3 +159,21 @@ def test_time_grows_with_the_length_alone(word: str, tail: str) -> None:
     start = time.process_time()
     spans(word * (30_000 // len(word)) + tail)
     assert time.process_time() - start < 5  # quadratic takes minutes
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "lost"),
+    [
+        ("<b>Bold</b> text", "<b> </b> 文本", ["<b>"]),
+        ("<b>Bold</b> text", "<b>粗体</b> 文本", []),
+        ("<i>one</i> and <i>two</i>", "<i>一</i>和<i></i>", ["<i>"]),
+        ('<a href="/x"><b>Go</b></a>', '<a href="/x"><b></b></a>', ['<a href="/x">', "<b>"]),
+        ("<b>ten</b>", "<b>10</b>", []),
+        ("a<br/>b <b></b>", "甲<br/>乙<b></b>", []),
+        ("{% if x %}Hello{% endif %} you", "{% if x %}{% endif %}你好", ["{% if x %}"]),
+        ("{%- if x -%}Hello{%- endif -%}", "{%- if x -%}你好{%- endif -%}", []),
+        ("<p>an open tag <b>here</p>", "<p>这里<b></p>", []),
+    ],
+)
+def test_text_between_tags_that_is_gone(source: str, output: str, lost: list[str]) -> None:
+    assert sorted(emptied(source, output)) == sorted(lost)

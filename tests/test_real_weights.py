@@ -103,14 +103,16 @@ def test_all_sentences_of_a_text_are_translated(translator: Translator) -> None:
 # it first (python -X importtime -m tx.cli translate "I love NLP"). STANDARD is beyond what numpy and LIBRARY import.
 OWN = {
     *("tx", "tx.model", "tx.cli"),
-    *(f"tx.cli.{name}" for name in ("commands", "direct", "interrupt", "main", "process", "text_io")),
+    *(f"tx.cli.{name}" for name in ("commands", "direct", "interrupt", "lines", "main", "process", "text_io")),
     *(f"tx.model.{name}" for name in ("checkpoint", "config", "errors", "generation", "numpy_engine", "pipeline")),
     *(f"tx.model.{name}" for name in ("results", "rules", "runtime", "segment", "sentence_ends", "tensors", "threads")),
-    *(f"tx.model.{name}" for name in ("casing", "protect", "tokenizer")),
+    *(f"tx.model.{name}" for name in ("casing", "directions", "memory", "outputs", "plans", "protect", "tokenizer")),
 }
 LIBRARY = ("dataclasses", "json", "pathlib", "threading")
 STANDARD = {
     "__future__",
+    "bisect",
+    "_bisect",
     "errno",
     "gc",
     "hashlib",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tx.model import runtime
+from tx.model import precision, runtime
 from tx.model.config import GenerationConfig
 from tx.model.errors import CheckpointError, UsageError
 from tx.model.generation import LogitsRule
@@ -48,6 +48,13 @@ def test_whole_numbers() -> None:
     for value in (0, -1, 1.0, "1", None, True):
         with pytest.raises(UsageError, match="n must be a whole number from 1 on"):
             check_whole("n", value)  # type: ignore[arg-type]
+
+
+def test_the_precision_that_is_used(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [Runtime(small_model, precision=name).precision_used() for name in ("fp32", "int8")] == ["fp32", "int8"]
+    for faster, used in ((False, "fp32"), (True, "bf16")):
+        monkeypatch.setattr(precision, "bf16_is_faster", lambda faster=faster: faster)
+        assert Runtime(small_model, precision="auto").precision_used() == used
 
 
 def test_the_engine_goes_by_the_work(small_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

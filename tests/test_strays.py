@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tx.model.strays import invented, left
+from tx.model.strays import invented, left, made_up
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,40 @@ def test_numbers_that_the_source_says_otherwise(source: str, output: str) -> Non
         ("Send an email by wifi at 5 pm", "5 pm 用 wifi 发 email", "zh", []),
         ("See a.example/some/page and some_name", "看 a.example/some/page 和 some_name", "zh", []),
         ("Timuçin is in town", "Timuçin在城里", "zh", []),
+        # marks before a word, what stands in brackets, and a sentence's first word
+        ("_Quit", "_Quit", "zh", ["Quit"]),
+        ("[laughs]", "[laughs]", "zh", ["laughs"]),
+        ("(laughs)", "（laughs）", "zh", ["laughs"]),
+        ("“quotes”", "“quotes”", "zh", ["quotes"]),
+        ("&Open", "&Open", "zh", ["Open"]),
+        ("Wait here. Visit us.", "在这里等。Visit 我们。", "zh", ["Visit"]),
+        ("Mary met Linux and NLP people.", "Mary 见了 Linux 和 NLP 的人。", "zh", []),
+        ("Word is open.", "Word 开着。", "zh", []),
+        ("Press the Visit button", "按 Visit 按钮", "zh", []),
+        ("Open Source Initiative says so.", "Open Source Initiative 这么说。", "zh", []),
     ],
 )  # fmt: skip
 def test_words_that_stayed(source: str, output: str, target: str, words: list[str]) -> None:
-    assert left(source, output, target) == words
+    assert left(source, output, target, {"visit", "open", "quit", "word"}.__contains__) == words
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "runs"),
+    [
+        ("Visit us now", "现在维维斯it", ["it"]),
+        ("“quotes”", "“quoootes”", ["quoootes"]),
+        ("A man of Zurich", "Zße人", ["Zße"]),
+        ("Encoded text", "Ücödöédéé文本", ["Ücödöédéé"]),
+        ("(Jinks)", "（JiNuçs）", ["JiNuçs"]),
+        ("[music]", "[mus]", ["mus"]),
+        ("**bold**", "**old*", ["old"]),
+        # names with and without accents and endings, abbreviations, what Chinese writes so
+        ("Café Müller's apps by CEOs", "Cafe Müller 的 app 和 CEO", []),
+        ("The basketball league", "NBA 在 app 里", []),
+    ],
+)
+def test_letters_that_are_no_word_of_the_source(source: str, output: str, runs: list[str]) -> None:
+    assert made_up(source, output) == runs
 
 
 @given(st.text(alphabet=string.digits + ".,: 三百十万亿零半月 a k million half of IVX½①１", max_size=40))

@@ -59,6 +59,16 @@ class Options:
         found |= {"--threads": self.threads, "--device": None if self.device == "cpu" else self.device}
         return [part for name, value in found.items() if value is not None for part in (name, str(value))]
 
+    @property
+    def engine_flags(self) -> list[list[str]]:
+        """What whole commands are told besides: the engine if one is measured, of both nothing, and then torch; a precision if
+        one was asked for."""
+        precision = ["--precision", self.precisions[0]] if len(self.precisions) == 1 else []
+        torch = ["--engine", "torch", *precision]
+        if len(self.engines) > 1:
+            return [[], torch]
+        return [torch if self.engines[0] == "torch" else ["--engine", self.engines[0]]]
+
 
 @dataclass
 class Case:
@@ -167,10 +177,10 @@ class Bench:
     def _start_up(self, texts: Sequence[str]) -> list[dict[str, Any]]:
         """Whole commands with one sentence, from a cold process to its answer."""
         text = next((text for text in texts if len(text) < 80), texts[0][:200])
-        commands = {"tx translate": Command(("translate", *self.options.flags, "--", text))}
-        if "torch" in self.options.engines:
-            line = ("translate", *self.options.flags, "--engine", "torch", "--", text)
-            commands["tx translate --engine torch"] = Command(line)
+        commands = {
+            " ".join(("tx translate", *flags)): Command(("translate", *self.options.flags, *flags, "--", text))
+            for flags in self.options.engine_flags
+        }
         runs: dict[str, list[Run]] = {name: [] for name in commands}
         for name, command in commands.items():
             self.say(f"start-up: {name}")
@@ -259,7 +269,16 @@ class Bench:
         with peers.temporary() as folder:
             file, out = Path(folder, "in.txt"), Path(folder, "out.txt")
             file.write_text("".join(" ".join(text.split()) + "\n" for text in texts), encoding="utf-8")
-            line = ("translate", *self.options.flags, "-q", "-i", str(file), "-o", str(out))
+            line = (
+                "translate",
+                *self.options.flags,
+                *self.options.engine_flags[0],
+                "-q",
+                "-i",
+                str(file),
+                "-o",
+                str(out),
+            )
             commands = {1: Command(line), self.options.jobs or 1: Command((*line, "--jobs", str(self.options.jobs)))}
             runs: dict[int, list[Run]] = {jobs: [] for jobs in commands}
             for i, jobs in measure.interleaved(list(commands), self.options.rounds):

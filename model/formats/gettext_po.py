@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..errors import InputError
+from ..protect import spans
 from .document import Document, Edit, Unit, apply, check_count, line_starts, words
 
 # Plural-Forms of the gettext manual and of the Unicode CLDR, for languages that models here write
@@ -39,6 +40,14 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a
 _UNESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|(.))", re.DOTALL)
 _WRITTEN = {char: f"\\{letter}" for letter, char in _ESCAPES.items()}
 _NPLURALS = re.compile(r"nplurals\s*=\s*(\d+)")
+# The mark of a key that a menu's entry is chosen by: "&Open", "E&xit" of Qt, "_Open", "E_xit" of GTK, "打开(&O)" in Chinese
+_ACCELERATOR = re.compile(
+    r"\(([&_])([A-Za-z0-9])\)|(?<!\S)([&_])([A-Za-z])(?!\w{0,11};)"
+    r"|(?<=[A-Za-z])(&)([a-z])(?!\w{0,11};)|(?<=\b[A-Z])(_)([a-z])|(?<=\b[A-Z][a-z])(_)([a-z])|(?<=\b[A-Z][a-z]{2})(_)([a-z])"
+)
+_MENU_WORDS, _MENU_CHARACTERS = 6, 50  # no entry of a menu has more
+_IN_BRACKETS = words("zh ja ko yue")  # where the key stands after the text, for no letter of that is on a keyboard
+_ENDING = re.compile(r"(?:\s*(?:\.{3}|…+|[:：]))*\s*$")
 _FIELD = re.compile(r"^(Language|Plural-Forms):[ \t]*(.*)$", re.MULTILINE)
 
 
@@ -79,7 +88,7 @@ class _Message(Unit):
     def __init__(self, entry: Entry, name: str, forms: Sequence[String], missing: Sequence[int]) -> None:
         self.entry, self.forms, self.missing = entry, forms, missing
         self.value = entry.strings[name].value
-        stripped = self.value.strip()
+        stripped, self.mark = _without_accelerator(self.value.strip())
         start = entry.strings[name].start
         super().__init__(stripped, start, start)
 
@@ -118,11 +127,13 @@ class _PoDocument(Document):
         for unit, output, line in zip(self.units, outputs, self.lines, strict=True):
             assert isinstance(unit, _Message)
             if output == unit.text:
-                continue  # gettext shows the msgid where there is no msgstr
+                if _has_words(output):  # gettext shows the msgid where there is no msgstr
+                    self.problems.append(f"line {line}: no translation; its msgstr stays empty")
+                continue
             if not output.strip():
                 self.problems.append(f"line {line}: the translation is empty; left as it is")
                 continue
-            written = self._quoted(_like(unit.value, output.strip()))
+            written = self._quoted(_like(unit.value, _with_accelerator(output.strip(), unit.mark, self.target)))
             for form in unit.forms:
                 edits[form.start] = (form.end, written)
             if unit.missing:
@@ -169,6 +180,42 @@ class _PoDocument(Document):
 def _plural_forms(target: str | None) -> str:
     code = (target or "").replace("-", "_")
     return PLURAL_FORMS.get(code) or PLURAL_FORMS.get(code.split("_")[0]) or _NOT_ONE
+
+
+def _without_accelerator(text: str) -> tuple[str, str]:
+    """The text of an entry of a menu without the mark of its key, and the mark with the key, "&O"; a text that has not
+    just one such mark, or is too long for a menu, as it is, and nothing."""
+    found = _ACCELERATOR.search(text)
+    if not found or len(text) > _MENU_CHARACTERS or len(text.split()) > _MENU_WORDS or "\n" in text:
+        return text, ""
+    mark, key = filter(None, found.groups())
+    if text.count("&") + text.count("_") != 1:
+        return text, ""
+    kept = "" if found[1] else key
+    plain = (text[: found.start()].rstrip() if found[1] else text[: found.start()]) + kept + text[found.end() :]
+    return (plain, mark + key) if plain.strip() else (text, "")
+
+
+def _with_accelerator(output: str, mark: str, target: str | None) -> str:
+    """The output with the mark of a key ("&O"): in brackets in Chinese and the like, else before the letter, or before the
+    first one if it has none such."""
+    if not mark:
+        return output
+    if re.split("[-_]", target or "")[0] in _IN_BRACKETS:
+        ending = _ENDING.search(output)
+        at = ending.start() if ending else len(output)
+        return f"{output[:at]}({mark[0]}{mark[1].upper()}){output[at:]}"
+    at = output.lower().find(mark[1].lower())
+    if at < 0:
+        at = next((i for i, char in enumerate(output) if char.isalnum()), 0)
+    return output[:at] + mark[0] + output[at:]
+
+
+def _has_words(text: str) -> bool:
+    """Whether a text has letters besides what is no language: placeholders, addresses."""
+    for start, end, _ in reversed(spans(text)):
+        text = text[:start] + text[end:]
+    return any(map(str.isalpha, text))
 
 
 def _like(value: str, output: str) -> str:

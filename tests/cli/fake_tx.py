@@ -30,6 +30,9 @@ class Runtime:
     def begin(self) -> None:
         pass
 
+    def precision_used(self) -> str:
+        return "bf16"
+
 
 class Translator:
     """Some words make it do what a model may do."""

@@ -15,6 +15,7 @@ from tx.cli import bench as command
 from tx.cli.main import main
 from tx.model.bench import machine, marian, measure, peers, processes, sentences, worker
 from tx.model.bench.child import Child
+from tx.model.bench.run import Options
 from tx.model.config import ModelConfig
 from tx.model.errors import TxError, UsageError
 
@@ -92,7 +93,7 @@ def test_it_measures_a_model(run: Run, lines: str) -> None:
     }
     assert found["model"]["sizes"]["d_model"] == 16
     (cold,) = found["start_up"]
-    assert cold["command"] == "tx translate" and len(cold["seconds"]["values"]) == 2
+    assert cold["command"] == "tx translate --engine numpy" and len(cold["seconds"]["values"]) == 2
     assert cold["peak_bytes"] > 10_000_000
     (one,) = found["latency"]
     assert len(one["seconds"]["values"]) == 2 * 3 and one["p90"] >= one["seconds"]["median"] > 0
@@ -165,6 +166,26 @@ def test_tables_fit_and_have_all_figures() -> None:
     assert "--jobs 2 96 70.0 70.0-70.0" in rows
     assert "ctranslate2 50.0 0.030 1.50 1.50-1.50 50.0 % 100.0" in rows
     assert "every output has 17 pieces" in text and "ctranslate2 4.8.5: int8" in lines
+
+
+def test_without_sacrebleu_there_is_no_chrf() -> None:
+    found = record()
+    assert "chrF" in command.report(found)
+    for case in found["against"]["cases"]:
+        case["chrf"] = None
+    text = command.report(found)
+    assert "chrF" not in text and "ctranslate2 50.0 0.030 1.50 1.50-1.50 50.0 %" in {
+        " ".join(line.split()) for line in text.splitlines()
+    }
+
+
+def test_whole_commands_compute_as_was_asked() -> None:
+    eight = ["--engine", "torch", "--precision", "int8"]
+    assert Options().engine_flags == [[], ["--engine", "torch"]]
+    assert Options(precisions=["int8"]).engine_flags == [[], eight]
+    assert Options(precisions=["int8", "fp32"]).engine_flags == [[], eight[:2]]
+    assert Options(engines=["torch"], precisions=["int8"]).engine_flags == [eight]
+    assert Options(engines=["numpy"]).engine_flags == [["--engine", "numpy"]]
 
 
 def test_outputs_of_another_length_are_told() -> None:

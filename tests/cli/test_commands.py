@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tx.cli import app, main
+from tx.cli.commands import size
 
 
 class Result(NamedTuple):
@@ -179,6 +180,25 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
     assert (status, out) == (2, "")
     assert err.startswith("tx: error: ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("500M", 500 << 20), ("2g", 2 << 30), ("1.5KiB", 1536), ("1kb", 1024), ("7", 7), ("7B", 7), ("1TiB", 1 << 40)],
+)
+def test_sizes(text: str, expected: int) -> None:
+    assert size("--max-memory", text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "0.0G", "0.4", "0.0001K", "1IB", "1I", "IB", "B", "", ".", "KK", "1KK", "1BB", "-1G", "1_0", "٣G"]
+)
+def test_what_is_no_size(run: Run, text: str) -> None:
+    assert run("translate", "--max-memory", text, "hi") == (
+        2,
+        "",
+        f"tx: error: --max-memory needs a size such as 500M or 2G, not {text!r}\n",
+    )
 
 
 @pytest.mark.parametrize("text", ["-5 degrees", "--- so it goes", "-i think so", "-5", "-hello", "-only you"])

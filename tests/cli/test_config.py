@@ -336,6 +336,14 @@ def test_what_the_model_has_no_use_for_is_left_out(write: Any, capsys: pytest.Ca
     assert capsys.readouterr().err.count(" is left out: the model m ") == (1 if "shortlist" in words else 2)
 
 
+def test_a_tilde_is_the_home_folder(run: Any, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "g.tsv").write_text("word\t词\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write('glossary = "~/g.tsv"\n[qa]\nmodel = "~/m"')
+    assert run("translate", "a word") == (0, "A 词\n", "")
+    assert [setting.value for setting in read(config_path(os.environ))] == [f"{tmp_path}/g.tsv", f"{tmp_path}/m"]
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "noted", "same"),
     [

@@ -24,7 +24,6 @@ class Run:
         self.batches: list[tuple[list[str], list[Any]]] = []
         self.notes: list[str] = []
         self.warnings: list[str] = []
-        self.done = 0
         self.outputs: dict[str, str] = {}
         self.flags: tuple[str, ...] = ()
 
@@ -39,9 +38,6 @@ class Run:
         fields: Sequence[str] = (),
         glossary: Glossary | None = None,
     ) -> set[str]:
-        def count(units: int) -> None:
-            self.done += units
-
         with Output(str(self.path)) as output:
             return documents.run(
                 [Source(name, io.BytesIO(text.encode())) for name, text in sources],
@@ -54,7 +50,6 @@ class Run:
                 note=lambda place, result: self.notes.append(f"{place}: {result.text}"),
                 warn=self.warnings.append,
                 glossary=glossary,
-                done=count,
             )
 
     @property
@@ -74,7 +69,6 @@ def test_documents_by_their_endings(run: Run) -> None:
     assert run.text == "# 题\r\n\n`x`\n<p>题</p>甲 **乙**"
     assert run.notes == ["a.md line 1: 题", "b.html line 1: 题", "c.md line 1: 甲 **乙**"]
     assert [protected for _, protected in run.batches] == [[[]], [[]], [[(2, 4), (5, 7)]]]
-    assert run.done == 3
 
 
 def test_the_format_that_is_given_counts(run: Run) -> None:
@@ -120,9 +114,9 @@ def test_marks_that_are_nested_otherwise_are_torn(run: Run) -> None:
 
 
 def test_a_long_document_is_translated_in_batches_and_comes_back_as_it_was(run: Run) -> None:
-    text = "".join(f"<p>Word {n}</p>\n" for n in range(2 * documents.BATCH + 3))
+    text = "".join(f"<p>Word {n}</p>\n" for n in range(2 * documents.BATCH - documents.FIRST_BATCH + 3))
     assert run(("a.html", text)) == set()
-    assert [len(texts) for texts, _ in run.batches] == [documents.BATCH, documents.BATCH, 3]
+    assert [len(texts) for texts, _ in run.batches] == [32, 64, 128, documents.BATCH, 3]
     assert run.text == text
 
 

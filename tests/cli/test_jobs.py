@@ -120,12 +120,49 @@ def test_a_process_that_is_killed(at_work: bool) -> None:
         Workers(lambda task: os.kill(os.getpid(), signal.SIGKILL) if task == 3 and at_work else task, 2) as workers,
     ):
         if not at_work:
-            for worker in workers._workers:
-                os.kill(worker.pid, signal.SIGKILL)
+            kill([worker.pid for worker in workers._workers])
         for n in range(8):
             workers.submit(n, found.append)
         workers.drain()
     assert found == ([0, 1, 2] if at_work else [])
+
+
+def kill(pids: Sequence[int]) -> None:
+    """Kills processes, and waits until they are dead, but leaves it to their parent to learn that."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_an_idle_process_that_is_killed_is_not_missed() -> None:
+    found: list[int] = []
+    with Workers(lambda task: time.sleep(0.01) or task, 3) as workers:
+        workers.submit(0, found.append)
+        workers.drain()
+        kill([worker.pid for worker in workers._workers[:2]])
+        for n in range(1, 12):
+            workers.submit(n, found.append)
+        workers.drain()
+        kill([worker.pid for worker in workers._workers])
+        assert len(workers._workers) == 1
+        with pytest.raises(TxError, match=r"one of the 3 processes was killed \(signal 9\)"):
+            workers.submit(12, found.append)
+    assert found == list(range(12))
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_process_that_cannot_begin_says_why(late: bool) -> None:
+    def begin() -> None:
+        time.sleep(0.1 if late else 0)
+        raise InputError("no room for it")
+
+    with pytest.raises(InputError, match="^no room for it$"), Workers(abs, 2, begin) as workers:
+        if not late:
+            for worker in workers._workers:
+                os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+        for n in range(4):
+            workers.submit(n, print)
+        workers.drain()
 
 
 @linux

@@ -681,6 +681,27 @@ def test_a_signal_leaves_the_files_before_it_and_no_half_one(folder: Path, numbe
     assert names(folder) == {"a.txt": "A TEXT\n", "b.txt": "done\nsleep\n"}
 
 
+def test_an_open_descriptor_as_the_output(tmp_path: Path) -> None:
+    done = shell(f"cd '{tmp_path}'; (echo one; tx translate hi -o /dev/stdout; echo two) > f; cat f")
+    assert (done.stdout, done.stderr, os.listdir(tmp_path)) == (b"one\nHI\ntwo\n", b"", ["f"])
+    done = shell("tx translate hi -o /dev/stdout | cat; tx translate ho -o >(cat) | cat")
+    assert (done.stdout, done.stderr) == (b"HI\nHO\n", b"")
+    done = shell(f"cd '{tmp_path}'; tx translate hi -o /dev/stdout >&-; echo $?")
+    assert done.stdout + done.stderr == b"1\ntx: error: cannot write /dev/stdout: Bad file descriptor\n"
+
+
+@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "/dev/null"])
+def test_what_cannot_be_resumed(here: Here, path: str) -> None:
+    status, out, err = here("translate", "--resume", path, text="x\n")
+    assert (status, out) == (2, b"") and err.startswith(b"tx: error: --resume needs a file that can be opened again")
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", "translate --help", "config -h", "help translate"])
+def test_help_that_no_one_can_see_is_an_error(arguments: str) -> None:
+    done = shell(f"tx {arguments} >&-; echo $?")
+    assert done.stdout == b"1\n" and done.stderr.startswith(b"tx: error: the standard output is closed")
+
+
 # What a terminal sees
 
 
@@ -707,17 +728,20 @@ class Screen:
 
 
 @contextlib.contextmanager
-def on_screen(*arguments: str, delay: float = 0.0, **changes: str) -> Iterator[tuple[subprocess.Popen[bytes], Screen]]:
+def on_screen(
+    *arguments: str, delay: float = 0.0, stdin: int = subprocess.PIPE, **changes: str
+) -> Iterator[tuple[subprocess.Popen[bytes], Screen]]:
     """A run whose standard error is a terminal, with the bar after `delay` seconds. In the end its standard input is closed
     and the terminal has seen all."""
     screen = Screen()
     terminal = {"TERM": "xterm-256color", "COLUMNS": "100", "FAKE_TX": "identity", "FAKE_TX_DELAY": str(delay)}
     env = environment(**(terminal | changes))
-    with started(*arguments, stderr=screen.slave, env=env) as process:
+    with started(*arguments, stdin=stdin, stderr=screen.slave, env=env) as process:
         os.close(screen.slave)
         yield process, screen
-        assert process.stdin and process.stdout
-        process.stdin.close()
+        assert process.stdout
+        if process.stdin:
+            process.stdin.close()
         while screen.read():
             pass
         assert process.stdout.read() == b""
@@ -753,6 +777,37 @@ def test_the_bar_knows_the_time_left_of_a_file(tmp_path: Path) -> None:
         screen.wait_for(b"left", b"%")
         (tmp_path / "go").touch()
     assert process.returncode == 0
+
+
+def test_the_bar_is_there_where_the_standard_input_is_a_terminal_that_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(f"one\nwait for {tmp_path / 'go'}\n")
+    master, slave = pty.openpty()
+    with on_screen("translate", "-i", str(tmp_path / "f"), "-o", str(tmp_path / "out"), stdin=slave) as (_, screen):
+        screen.wait_for(b"a second")
+        (tmp_path / "go").touch()
+    os.close(master)
+    os.close(slave)
+
+
+def test_no_bar_among_results(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("one\nsleep 0.3\n")  # more than a bar needs that has no delay
+    with on_screen("translate", "-i", str(tmp_path / "f"), "-o", "/dev/stderr") as (_, screen):
+        pass
+    assert screen.seen.replace(b"\r", b"") == b"one\nsleep 0.3\n"
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_bar_moves_in_a_document(tmp_path: Path, jobs: str) -> None:
+    paragraphs = [f"<p>{'one ' * 5}</p>\n" for _ in range(40)]
+    paragraphs[35] = f"<p>wait for {tmp_path / 'go'}</p>\n"
+    (tmp_path / "f.html").write_text("".join(paragraphs))
+    arguments = ["-i", str(tmp_path / "f.html"), "-o", str(tmp_path / "out"), "--jobs", jobs]
+    with on_screen("translate", *arguments) as (process, screen):
+        screen.wait_for(b"% 32 lines")
+        (tmp_path / "go").touch()
+    assert process.returncode == 0
+    share = re.search(rb"(\d+)% 32 lines", screen.seen)
+    assert share and 60 <= int(share[1]) <= 85
 
 
 @pytest.mark.parametrize(

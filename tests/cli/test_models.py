@@ -269,6 +269,21 @@ def test_a_whole_model(run: Run, small_model: Path) -> None:
     assert " → " in out and "Where did Anna meet Bob? " in out
 
 
+def test_a_model_that_says_nothing_is_not_ok(
+    run: Run, translating_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_check, "_try", lambda *_: ("hi →", "", ""))
+    status, out, err = run("check", str(translating_model))
+    assert (status, err) == (0, "") and "hi → (nothing)" in out and out.endswith("  whole, but it wrote nothing\n")
+    model = shutil.copytree(translating_model, tmp_path / "idle")
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "tasks": {}}))
+    checkpoint.write_manifest(model)
+    status, out, err = run("check", str(model))
+    assert status == 1 and not out.endswith("ok\n")
+    assert err == f"tx: error: {model} has no task that tx knows: nothing could be tried with it\n"
+
+
 def test_the_output_is_that_of_the_model(run: Run, translating_model: Path) -> None:
     from tx.model.pipeline import Translator
 

@@ -195,6 +195,7 @@ def test_another_glossary(out: Path, tmp_path: Path) -> None:
         (lambda out: Path(f"{out}.resume").unlink(), "is there without out.txt.resume"),
         (lambda out: Path(f"{out}.resume").write_text("{"), "is damaged"),
         (lambda out: Path(f"{out}.resume").write_text("[]"), "is damaged"),
+        (lambda out: Path(f"{out}.resume").write_text(json.dumps(side(out) | {"lines": "2"})), "is damaged"),
         (lambda out: Path(f"{out}.part").write_text("ONE\nTOO\n"), "is not as the interrupted run left it"),
         (lambda out: Path(f"{out}.part").write_text("ONE\n"), "is not as the interrupted run left it"),
         (lambda out: Path(f"{out}.part").unlink(), "is not as the interrupted run left it"),
@@ -205,6 +206,37 @@ def test_what_is_not_ours_is_left_alone(out: Path, change: Any, said: str) -> No
     change(out)
     status, error = resumed(out, "one\ntwo\nthree\n")
     assert status == 1 and said in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("done", ["", "one\ntwo\n"])
+@pytest.mark.parametrize("mine", ["MY OWN DATA\n", "ONE\nTOO\n"])
+def test_a_file_of_the_users_is_not_taken_over(out: Path, done: str, mine: str) -> None:
+    interrupted(out, f"{done}boom")
+    Path(f"{out}.part").unlink()
+    out.write_text(mine)
+    status, error = resumed(out, "one\ntwo\nthree\n")
+    assert status == 1 and "is there already" in error and error.count("\n") == 1
+    assert out.read_text() == mine and beside(out) == ["out.txt", "out.txt.resume"]
+
+
+def test_what_another_run_finished_stays(out: Path) -> None:
+    interrupted(out, "one\ntwo\nboom")
+    Path(f"{out}.part").rename(out)
+    status, error = resumed(out, "one\ntwo\n", "--beam", "1")
+    assert status == 1 and "is there already" in error
+    assert out.read_text() == "ONE\nTWO\n" and beside(out) == ["out.txt", "out.txt.resume"]
+
+
+@pytest.mark.parametrize("options", [("--shortlist",), ("--precision", "int8"), ("--precision", "auto")])
+def test_the_batch_may_matter_to_the_text(out: Path, options: tuple[str, ...]) -> None:
+    interrupted(out, "one\ntwo\nboom", "--batch-size", "3", *options)
+    for other, said in (
+        (("--batch-size", "4"), "was begun with --batch-size = 3, not 4"),
+        (("--batch-size", "3", "--max-memory", "1G"), "was begun with --max-memory = the default, not 1073741824"),
+    ):
+        status, error = resumed(out, "one\ntwo\n", *options, *other)
+        assert status == 1 and said in error
+    assert resumed(out, "one\ntwo\n", "--batch-size", "3", *options) == (0, "")
 
 
 def test_a_finished_file_is_not_overwritten(out: Path) -> None:

@@ -114,6 +114,8 @@ def test_no_text_no_summary(run: Run, stdin: bytes) -> None:
     record = json.loads(run("--json", stdin=stdin).out)
     assert (record["summary"], record["spans"], record["name"]) == ("", [], "stdin")
     assert record["flags"] == ["empty"]
+    for arguments in (("",), ("-t", "")):  # an empty argument is a text too
+        assert run(*arguments) == (0, "", "tx: note: argument 1: there is no text to sum up\n")
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
@@ -305,7 +307,6 @@ def test_the_help_fits_and_says_what_flags_there_are(run: Run, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("",), "FILE is empty"),
         (("--extract", "--rewrite"), "give --extract or --rewrite, not both"),
         (("FILE", "-t", "text"), "give FILE or -t TEXT, not both"),
         (("--words", "0"), "--words needs a whole number"),

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tx.cli.text_io import LONGEST_LINE, Line, Output, Source, check_encoding, is_full, one_line, open_sources
+from tx.cli.text_io import (
+    LONGEST_LINE,
+    Line,
+    Output,
+    Source,
+    check_encoding,
+    descriptor_of,
+    is_full,
+    one_line,
+    open_sources,
+)
 from tx.model.errors import InputError, TxError, UsageError
 
 
@@ -265,6 +275,35 @@ def test_a_device_is_written_not_replaced() -> None:
     with Output(os.devnull) as out:
         out.write("x")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}", "link"])
+def test_an_open_descriptor_is_written_not_its_file_replaced(tmp_path: Path, name: str) -> None:
+    with open(tmp_path / "f", "wb", buffering=0) as stream:
+        if not os.path.exists(path := name.format(stream.fileno())) and name != "link":
+            pytest.skip("not on this system")
+        if name == "link":
+            path = str(tmp_path / "link")
+            os.symlink(f"/dev/fd/{stream.fileno()}", path)
+        stream.write(b"one\n")
+        with Output(path) as out:
+            out.write("two\n")
+            assert not out.is_terminal()
+        stream.write(b"three\n")
+    assert (tmp_path / "f").read_text() == "one\ntwo\nthree\n"
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"f", "link"}
+
+
+def test_what_is_no_open_descriptor(tmp_path: Path) -> None:
+    assert [descriptor_of(path) for path in ("/dev/fd/7", "/dev/fd", "/dev/fd/x", "/dev/null", "fd/1")] == [
+        7,
+        *[None] * 4,
+    ]
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert descriptor_of(str(tmp_path / "a")) is None
+    with pytest.raises(TxError, match="^cannot write /dev/fd/999999: Bad file descriptor$"):
+        Output("/dev/fd/999999")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

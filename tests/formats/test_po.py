@@ -130,6 +130,38 @@ def test_what_comes_back_as_it_was_stays_empty() -> None:
     assert polib.pofile(filled).find("A long text").msgstr == ""
 
 
+def test_an_entry_that_stays_empty_is_told_of() -> None:
+    document = parse("po", 'msgid "Open"\nmsgstr ""\n\nmsgid "%s: a@b.example"\nmsgstr ""\n', target="zh")
+    document.fill(document.texts)
+    assert document.problems == ["line 1: no translation; its msgstr stays empty"]
+
+
+@pytest.mark.parametrize(
+    ("msgid", "text", "target", "output", "msgstr"),
+    [
+        ("&Open", "Open", "zh", "打开", "打开(&O)"),
+        ("Save &As...", "Save As...", "zh_CN", "另存为...", "另存为(&A)..."),
+        ("E&xit", "Exit", "zh", "退出", "退出(&X)"),
+        ("_Quit", "Quit", "zh", "退出", "退出(_Q)"),
+        ("Pre_ferences…", "Preferences…", "ja", "設定……", "設定(_F)……"),
+        ("_Save as", "Save as", "de", "Speichern als", "_Speichern als"),
+        ("_Quit", "Quit", "de", "Beenden", "_Beenden"),
+        ("打开(&O)", "打开", "en", "Open", "&Open"),
+        # no marks of keys
+        ("AT&T", "AT&T", "zh", "电话", "电话"),
+        ("Black & white", "Black & white", "zh", "黑白", "黑白"),
+        ("A &amp; B", "A &amp; B", "zh", "甲 &amp; 乙", "甲 &amp; 乙"),
+        ("&lt;none&gt;", "&lt;none&gt;", "zh", "无", "无"),
+        ("The file_name is bad", "The file_name is bad", "zh", "file_name 不对", "file_name 不对"),
+        ("_Cut and _paste", "_Cut and _paste", "zh", "剪贴", "剪贴"),
+    ],
+)
+def test_the_key_of_a_menu_entry(msgid: str, text: str, target: str, output: str, msgstr: str) -> None:
+    document = parse("po", f'msgid "{msgid}"\nmsgstr ""\n', target=target)
+    assert document.texts == [text]
+    assert polib.pofile(document.fill([output]))[0].msgstr == msgstr
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

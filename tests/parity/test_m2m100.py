@@ -90,7 +90,10 @@ def test_a_table_of_positions_must_be_the_sinusoids(parity: Any) -> None:
         ({"vocab_size": None}, "has no vocab_size"),
         ({"decoder_attention_heads": 2}, "must be equal"),
         ({"decoder_start_token_id": 67}, "decoder_start_token_id is 67, which is not the number of one of 67 pieces"),
-        ({"forced_bos_token_id": 61, "max_length": 2}, "config.json: max_length is out of range: 0"),
+        (
+            {"forced_bos_token_id": 61, "max_length": 2},
+            "config.json: max_length is 2, which leaves no room for an output",
+        ),
         ({"scale_embedding": "yes"}, "scale_embedding must be of type bool"),
     ],
     ids=str,

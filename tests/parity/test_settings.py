@@ -127,6 +127,17 @@ def test_what_is_not_followed_is_said(folder: Path) -> None:
     assert convert_folder(folder).notes == ()
 
 
+def test_what_is_followed_in_part_is_said(folder: Path) -> None:
+    """Bad words of several pieces, and end pieces after the first."""
+    change(folder / "generation_config.json", bad_words_ids=[[9], [3, 4], [11]], eos_token_id=[2, 5])
+    found = convert_folder(folder)
+    assert (found.generation.suppress, found.special.eos) == ((9, 11), 2)
+    assert found.notes == (
+        "generation_config.json: tx does not follow bad_words_ids of several pieces, which may change outputs",
+        "generation_config.json: eos_token_id is [2, 5]: outputs end with the first of these only",
+    )
+
+
 def test_of_two_files_the_one_for_it_says_how_to_search(folder: Path) -> None:
     """As for the reference implementation: config.json does only where there is no other."""
     change(folder / "config.json", num_beams=5, do_sample=True, max_length=33, forced_eos_token_id=None)
@@ -155,14 +166,15 @@ def test_settings_for_a_task(folder: Path) -> None:
     [
         ({"num_beams": 0}, "generation_config.json: num_beams: beam_size is out of range: 0"),
         ({"max_new_tokens": "9"}, "generation_config.json: max_new_tokens is '9', which is no number"),
-        ({"max_new_tokens": 0}, "generation_config.json: max_new_tokens: max_length is out of range: 0"),
+        ({"max_new_tokens": 0}, "generation_config.json: max_new_tokens is 0, which leaves no room for an output"),
         ({"repetition_penalty": 0}, "generation_config.json: repetition_penalty is out of range: 0"),
         ({"repetition_penalty": True}, "generation_config.json: repetition_penalty is True, which is no number"),
         ({"early_stopping": "soon"}, "generation_config.json: early_stopping is 'soon', not true, false or"),
         ({"renormalize_logits": 1}, "generation_config.json: renormalize_logits is 1, not true or false"),
         ({"suppress_tokens": [67]}, "generation_config.json: suppress_tokens has [67], which are not the numbers of"),
         ({"begin_suppress_tokens": 3}, "generation_config.json: begin_suppress_tokens is 3, which is no list"),
-        ({"bad_words_ids": [[3, 4]]}, "generation_config.json: bad_words_ids: bad words of more than one piece"),
+        ({"max_length": 1}, "generation_config.json: max_length is 1, which leaves no room for an output"),
+        ({"bad_words_ids": [[]]}, "generation_config.json: bad_words_ids has [[]], which are not the numbers of"),
         ({"eos_token_id": 999}, "generation_config.json: eos_token_id is 999, which is not the number of one of 67"),
         ({"forced_bos_token_id": "x"}, "generation_config.json: forced_bos_token_id is 'x', which is not the number"),
     ],

@@ -360,7 +360,7 @@ def test_an_index_that_lies(tensors: Tensors, folder: Path, fails: Callable[[str
     says(where | {"more": 7}, "has no weight_map")
     says([], "has no weight_map")
     says({}, "has no weight_map")
-    index.write_text('{"weight_map":' * 10**6)
+    index.write_text('{"weight_map":' * 5 * 10**5)
     fails("model.safetensors.index.json is nested too deeply")
     index.write_text(json.dumps(values))
     shard = folder / "model-00002-of-00003.safetensors"
@@ -386,12 +386,12 @@ def test_configurations_that_are_none(tensors: Tensors, folder: Path, fails: Cal
         fails(words)
     config.unlink()
     os.mkfifo(config)
-    fails("config.json cannot be read: there is no such file")
+    fails("config.json is no file")
 
 
 def test_a_large_configuration_is_not_read(folder: Path, fails: Callable[[str], None]) -> None:
     os.truncate(folder / "config.json", 2**40)
-    fails("config.json is too large")
+    fails("config.json is larger than 10,000,000 bytes, the most that it should need: it has 1,099,511,627,776 bytes")
 
 
 @pytest.mark.parametrize("kind", ["safetensors", "zip", "old"])
