@@ -34,7 +34,7 @@ def tsv(rows: Sequence[tuple[str, str]]) -> str:
 def test_tsv_is_read(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     content = 'one\t一\n"quoted\t"两"\tignored\nlast\t三\r\n'.encode()
-    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if name.endswith("gz") else content)
     expected = [{"en": "one", "zh": "一"}, {"en": '"quoted', "zh": '"两"'}, {"en": "last", "zh": "三"}]
     assert list(read_rows(path)) == expected
 
@@ -43,7 +43,7 @@ def test_tsv_is_read(tmp_path: Path, name: str) -> None:
 def test_json_lines_are_read(tmp_path: Path, name: str) -> None:
     path, rows = tmp_path / name, [{"text": "long\ttext", "summary": "短"}, {"text": "", "summary": "", "more": 1}]
     content = "\n".join(json.dumps(r, ensure_ascii=False) for r in rows).encode()
-    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if name.endswith("gz") else content)
     assert list(read_rows(path)) == rows
 
 
@@ -54,8 +54,8 @@ def test_json_lines_are_read(tmp_path: Path, name: str) -> None:
         ("a.tsv", b"one\t1\n\ntwo\t2\n", r"a\.tsv line 2"),
         ("a.tsv", b"one\t1\ntwo\t\xff2\n", r"a\.tsv line 2: not UTF-8 \(byte 5"),
         ("a.tsv.gz", b"plain\ttext\n", r"a\.tsv\.gz: .*gzip"),
-        ("a.tsv.gz", gzip.compress(b"one\t1\n" * 5000)[:-20], r"a\.tsv\.gz: "),
-        ("a.tsv.gz", gzip.compress(b"one\t1\n")[:10] + b"\xff" * 30, r"a\.tsv\.gz: "),
+        ("a.tsv.gz", gzip.compress(b"one\t1\n" * 5000, mtime=0)[:-20], r"a\.tsv\.gz: "),
+        ("a.tsv.gz", gzip.compress(b"one\t1\n", mtime=0)[:10] + b"\xff" * 30, r"a\.tsv\.gz: "),
         ("a.jsonl", b'{"text": "x"}\n{"text": \n', r"a\.jsonl line 2: "),
         ("a.jsonl", b'{"text": "x"}\n["a list"]\n', r"a\.jsonl line 2: expected a JSON object"),
         ("a.jsonl", b"[" * 100_000, r"a\.jsonl line 1: "),
