@@ -52,10 +52,10 @@ PEAK = """
 import dataclasses, json, sys
 from pathlib import Path
 from tx.model.pipeline import Translator
-model, cap, beam, length, texts = sys.argv[1:]
+model, cap, beam, length = sys.argv[1:]
 translator = Translator(Path(model), engine="numpy", max_memory=int(cap) << 20 or None)
 settings = dataclasses.replace(translator.checkpoint.config.generation, max_length=int(length))
-found = translator.translate(json.loads(texts), beam_size=int(beam), batch_size=256, settings=settings)
+found = translator.translate(json.load(sys.stdin), beam_size=int(beam), batch_size=256, settings=settings)
 # Not by `resource`: its peak of a new process begins with that of the process which started it.
 peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
 print(json.dumps([int(peak) // 1024, [t.text for t in found]]))
@@ -65,8 +65,8 @@ print(json.dumps([int(peak) // 1024, [t.text for t in found]]))
 def translate(model: Path, texts: list[str], beam: int, cap: int = 0, length: int = 512) -> tuple[int, list[str]]:
     """The most memory that a process takes which translates texts in one batch if it may, and what they become, of so many
     pieces at most. In MB; a cap of 0 is none."""
-    command = [sys.executable, "-c", PEAK, str(model), str(cap), str(beam), str(length), json.dumps(texts)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=600)
+    command = [sys.executable, "-c", PEAK, str(model), str(cap), str(beam), str(length)]
+    done = subprocess.run(command, input=json.dumps(texts), capture_output=True, encoding="utf-8", timeout=600)
     assert done.returncode == 0, done.stderr
     size, found = json.loads(done.stdout)
     return size, found
